@@ -1,0 +1,63 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The contract between the runner and a model family.
+
+A family is one folder: ``config.py`` (the ecosystem's own config.json, parsed), ``model.py``
+(stateless torch modules) and ``adapter.py`` (what is specific: preprocessing, conditions, action
+conversion). The runner owns state and order; families never loop over denoising steps themselves.
+
+One request, batch B:
+    inputs    = adapter.prepare(observations)        host -> device, everything observation-dependent
+    features  = model.vision(inputs)                 image tokens
+    prefix    = model.prefix(inputs, features)       once a request: keys, values, masks, state tokens
+    constants = model.constants(steps)               once a load: time embeddings and modulation
+    x         = solver(lambda x, i: model.predict(x, i, prefix, constants), noise)
+    actions   = adapter.decode(x, observations)      robot units
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from phyai_ros.engine.types import Observation, PolicySpec
+
+
+class Model(Protocol):
+    """Stateless: no method keeps a tensor of a request."""
+
+    def vision(self, inputs: Any) -> Any: ...
+
+    def prefix(self, inputs: Any, features: Any) -> Any: ...
+
+    def constants(self, steps: int) -> Any: ...
+
+    def predict(self, x: torch.Tensor, step: int, prefix: Any, constants: Any) -> torch.Tensor:
+        """x [B, horizon, model_action_dim] at denoising step ``step`` -> what ``solver`` names:
+        a velocity, a noise, a clean sample, or for a single pass the actions."""
+        ...
+
+
+class Adapter(Protocol):
+    """Everything a family does differently, and nothing it shares."""
+
+    spec: PolicySpec
+    model: Model
+    solver: str
+    """Name of a solver in ``engine/solver.py``."""
+
+    def prepare(self, observations: Sequence[Observation]) -> Any:
+        """Observations -> the model's inputs on its device. Raises PolicyError by name on a
+        missing camera, a wrong state length or a non-finite value."""
+        ...
+
+    def noise_shape(self, batch: int) -> tuple[int, ...]: ...
+
+    def decode(
+        self, actions: torch.Tensor, observations: Sequence[Observation]
+    ) -> list[np.ndarray]:
+        """Solver output [B, horizon, model_action_dim] -> per request float64
+        [horizon, action_dim], robot units, absolute."""
+        ...

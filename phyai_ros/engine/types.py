@@ -1,0 +1,129 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What goes into a policy and what comes out of it. No torch here: callers need none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+STAGES = ("wait", "preprocess", "vision", "prefix", "solver", "convert", "deliver")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One moment of the robot, in the checkpoint's own order and units.
+
+    images: camera key -> uint8 [height, width, 3], RGB. Keys are those of ``PolicySpec.cameras``;
+        a key of ``PolicySpec.optional_cameras`` may be left out.
+    state: float [state_dim], raw (not normalised), in the order of ``PolicySpec.state_names``.
+    instruction: the task in words.
+    stamp: seconds, when the images were taken.
+    """
+
+    images: Mapping[str, np.ndarray]
+    state: np.ndarray
+    instruction: str
+    stamp: float = 0.0
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """What the next chunk has to agree with, for real-time chunking (arXiv 2506.07339).
+
+    leftover: float [rows, action_dim], raw robot-unit actions not yet executed; row 0 belongs to
+        the observation's tick. Never padded: the runner pads and masks.
+    committed: leading rows that will be executed whatever the new chunk says (the delay d).
+    method: one of ``PolicySpec.guidance_methods``.
+    execution_horizon: rows executed before the next handoff (the paper's s).
+    """
+
+    leftover: np.ndarray
+    committed: int
+    method: str
+    execution_horizon: int
+
+
+@dataclass(frozen=True)
+class ActionChunk:
+    """Future actions of one observation.
+
+    actions: float64 [horizon, action_dim], robot units, absolute, in the order of
+        ``PolicySpec.action_names``.
+    normalised: float32 [horizon, model_action_dim], as the solver left it.
+    stages: seconds by stage name (``STAGES``); only what the engine itself measures.
+    """
+
+    actions: np.ndarray
+    normalised: np.ndarray
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """A named slice of the state or action vector, as the checkpoint groups it.
+
+    statistics: name (min, max, mean, std, q01, q99) -> [size], raw units.
+    """
+
+    name: str
+    size: int
+    normalisation: str
+    relative: bool = False
+    statistics: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """What a loaded checkpoint is and needs; everything a robot is checked against.
+
+    cameras: camera keys in the checkpoint's order. optional_cameras: those that may be absent.
+    state, action: features in order; their sizes add up to the vector's length.
+    state_names, action_names: one name a column where the checkpoint tells, else ``feature.i``.
+    horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
+    guidance_methods: the handoff guidance the solver can do.
+    """
+
+    family: str
+    checkpoint: str
+    cameras: tuple[str, ...]
+    optional_cameras: tuple[str, ...]
+    state: tuple[FeatureSpec, ...]
+    action: tuple[FeatureSpec, ...]
+    horizon: int
+    denoising_steps: int
+    model_action_dim: int
+    step: float | None = None
+    embodiment: str | None = None
+    embodiments: tuple[str, ...] = ()
+    guidance_methods: tuple[str, ...] = ()
+    max_prompt_tokens: int | None = None
+    image_size: tuple[int, int] | None = None
+
+    @property
+    def state_dim(self) -> int:
+        return sum(f.size for f in self.state)
+
+    @property
+    def action_dim(self) -> int:
+        return sum(f.size for f in self.action)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return _column_names(self.state)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return _column_names(self.action)
+
+
+def _column_names(features: Sequence[FeatureSpec]) -> tuple[str, ...]:
+    return tuple(
+        f.name if f.size == 1 else f"{f.name}.{i}" for f in features for i in range(f.size)
+    )
+
+
+class PolicyError(ValueError):
+    """A checkpoint, robot or observation that cannot be used; the text says file, key, expected,
+    found and what there is to choose from."""
