@@ -1,0 +1,312 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""LeRobot's ``save_pretrained`` layout: config.json, policy_preprocessor.json,
+policy_postprocessor.json and the safetensors files that hold their statistics.
+
+Reading only: nothing here normalises or knows a model family. Every refusal is a ``PolicyError``
+that names the file, the key, what was expected and what there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from phyai_ros.engine.types import FeatureSpec, PolicyError
+
+CONFIG = "config.json"
+PREPROCESSOR = "policy_preprocessor.json"
+POSTPROCESSOR = "policy_postprocessor.json"
+
+STATISTICS_OF = MappingProxyType(
+    {
+        "IDENTITY": (),
+        "MEAN_STD": ("mean", "std"),
+        "MIN_MAX": ("min", "max"),
+        "QUANTILES": ("q01", "q99"),
+        "QUANTILE10": ("q10", "q90"),
+    }
+)
+"""Normalisation mode -> the statistics it needs."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One entry of ``input_features``/``output_features``. kind: VISUAL, STATE, ENV or ACTION."""
+
+    key: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One processor step. statistics: feature key -> statistic name -> float32 array."""
+
+    name: str
+    config: Mapping[str, Any]
+    file: str
+    statistics: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    file: Path
+    steps: tuple[Step, ...]
+
+    def find(self, name: str) -> Step | None:
+        """The step registered as ``name``, or None."""
+        return next((s for s in self.steps if s.name == name), None)
+
+    def require(self, name: str) -> Step:
+        step = self.find(name)
+        if step is None:
+            raise PolicyError(
+                f"{self.file}: no step {name!r}; it has {[s.name for s in self.steps]}"
+            )
+        return step
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How one feature is normalised. statistics: float32, the feature's own shape."""
+
+    mode: str
+    eps: float
+    statistics: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A checkpoint directory as LeRobot wrote it."""
+
+    directory: Path
+    config: Mapping[str, Any]
+    inputs: tuple[Feature, ...]
+    outputs: tuple[Feature, ...]
+    preprocessor: Pipeline
+    postprocessor: Pipeline
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Camera keys in the order of config.json's ``input_features``."""
+        return tuple(f.key for f in self.inputs if f.kind == "VISUAL")
+
+    @property
+    def states(self) -> tuple[Feature, ...]:
+        """STATE features, then ENV features: the parts of ``Observation.state``, in order."""
+        return tuple(f for kind in ("STATE", "ENV") for f in self.inputs if f.kind == kind)
+
+    @property
+    def action(self) -> Feature:
+        actions = [f for f in self.outputs if f.kind == "ACTION"]
+        if len(actions) != 1:
+            raise PolicyError(
+                f"{self.directory / CONFIG}: output_features needs one feature of type ACTION, "
+                f"found {[f.key for f in self.outputs]}"
+            )
+        return actions[0]
+
+    def input_normalisation(self, key: str) -> Normalisation:
+        """Of an input feature, from the preprocessor's normalizer_processor."""
+        return _normalisation(
+            self.preprocessor.require("normalizer_processor"), self._input(key), self.config
+        )
+
+    def action_normalisation(self) -> Normalisation:
+        """Of the action, from the postprocessor's unnormalizer_processor."""
+        return _normalisation(
+            self.postprocessor.require("unnormalizer_processor"), self.action, self.config
+        )
+
+    def state_specs(self) -> tuple[FeatureSpec, ...]:
+        """The state as ``PolicySpec.state``: one spec a feature."""
+        return tuple(_spec(f, self.input_normalisation(f.key)) for f in self.states)
+
+    def action_specs(self) -> tuple[FeatureSpec, ...]:
+        """The action as ``PolicySpec.action``: one spec, or one a column where the checkpoint
+        names its columns (the relative-action step's ``action_names``)."""
+        whole = _spec(self.action, self.action_normalisation())
+        step = self.preprocessor.find("relative_actions_processor")
+        names = step.config.get("action_names") if step else None
+        mask = self.relative_mask()
+        if not names:
+            return (replace(whole, relative=any(mask)),)
+        return tuple(
+            FeatureSpec(
+                name,
+                1,
+                whole.normalisation,
+                relative,
+                {k: v[i : i + 1] for k, v in whole.statistics.items()},
+            )
+            for i, (name, relative) in enumerate(zip(names, mask, strict=True))
+        )
+
+    def relative_mask(self) -> tuple[bool, ...]:
+        """Which action columns the policy gives relative to the state, one a column. A column is
+        left out when an ``exclude_joints`` word occurs in its name (case folded); a checkpoint
+        that names no columns has all of them relative."""
+        (size,) = self.action.shape
+        step = self.preprocessor.find("relative_actions_processor")
+        if step is None or not step.config.get("enabled"):
+            return (False,) * size
+        names = step.config.get("action_names")
+        excluded = [str(e).lower() for e in step.config.get("exclude_joints") or () if e]
+        if not names or not excluded:
+            return (True,) * size
+        if len(names) != size:
+            raise PolicyError(
+                f"{self.preprocessor.file}: relative_actions_processor.action_names has "
+                f"{len(names)} names, the action has {size} columns"
+            )
+        return tuple(not any(word in str(name).lower() for word in excluded) for name in names)
+
+    def _input(self, key: str) -> Feature:
+        for feature in self.inputs:
+            if feature.key == key:
+                return feature
+        raise PolicyError(
+            f"{self.directory / CONFIG}: input_features has no {key!r}; "
+            f"it has {[f.key for f in self.inputs]}"
+        )
+
+
+def read_layout(directory: str | Path, config: Mapping[str, Any] | None = None) -> Layout:
+    """Read everything of a LeRobot checkpoint but its weights.
+
+    config: config.json's content where the caller has read it already. Raises PolicyError.
+    """
+    directory = Path(directory)
+    config_file = directory / CONFIG
+    config = read_json(config_file) if config is None else config
+    return Layout(
+        directory=directory,
+        config=config,
+        inputs=_features(config, "input_features", config_file),
+        outputs=_features(config, "output_features", config_file),
+        preprocessor=_pipeline(directory, PREPROCESSOR),
+        postprocessor=_pipeline(directory, POSTPROCESSOR),
+    )
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object, or a PolicyError that says what the directory holds instead."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        found = sorted(p.name for p in file.parent.iterdir()) if file.parent.is_dir() else "nothing"
+        raise PolicyError(f"{file}: no such file; {file.parent} holds {found}") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise PolicyError(f"{file}: not readable as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise PolicyError(f"{file}: expected a JSON object, found {type(content).__name__}")
+    return content
+
+
+def _features(config: Mapping[str, Any], key: str, file: Path) -> tuple[Feature, ...]:
+    entries = config.get(key)
+    if not isinstance(entries, Mapping) or not entries:
+        raise PolicyError(f"{file}: {key} is absent or empty; the file has {sorted(config)}")
+    features = []
+    for name, entry in entries.items():
+        try:
+            feature = Feature(str(name), str(entry["type"]), tuple(int(n) for n in entry["shape"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise PolicyError(
+                f"{file}: {key}.{name} needs a type and a shape, found {entry!r}"
+            ) from error
+        axes = 3 if feature.kind == "VISUAL" else 1
+        if len(feature.shape) != axes or min(feature.shape) < 1:
+            raise PolicyError(
+                f"{file}: {key}.{name}.shape needs {axes} positive numbers for type "
+                f"{feature.kind}, found {list(feature.shape)}"
+            )
+        features.append(feature)
+    return tuple(features)
+
+
+def _pipeline(directory: Path, name: str) -> Pipeline:
+    file = directory / name
+    entries = read_json(file).get("steps")
+    if not isinstance(entries, list):
+        raise PolicyError(f"{file}: steps must be a list, found {type(entries).__name__}")
+    return Pipeline(file, tuple(_step(file, entry) for entry in entries))
+
+
+def _step(file: Path, entry: Mapping[str, Any]) -> Step:
+    name = entry.get("registry_name") or entry.get("class")
+    if not name:
+        raise PolicyError(f"{file}: a step has neither registry_name nor class: {entry!r}")
+    state_file = entry.get("state_file")
+    return Step(
+        name=str(name),
+        config=entry.get("config") or {},
+        file=str(file.parent / state_file) if state_file else str(file),
+        statistics=_statistics(file.parent / state_file, file) if state_file else {},
+    )
+
+
+def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
+    if not file.is_file():
+        found = sorted(p.name for p in file.parent.glob("*.safetensors"))
+        raise PolicyError(f"{file}: no such file (named by {named_by}); there are {found}")
+    try:
+        tensors = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise PolicyError(f"{file}: not readable as safetensors: {error}") from error
+    result: dict[str, dict[str, np.ndarray]] = {}
+    for key, tensor in tensors.items():
+        feature, _, statistic = key.rpartition(".")
+        result.setdefault(feature, {})[statistic] = tensor.float().numpy()
+    return result
+
+
+def _normalisation(step: Step, feature: Feature, config: Mapping[str, Any]) -> Normalisation:
+    mapping = step.config.get("norm_map") or config.get("normalization_mapping") or {}
+    mode = str(mapping.get(feature.kind, "IDENTITY"))
+    if mode not in STATISTICS_OF:
+        raise PolicyError(
+            f"{step.file}: norm_map[{feature.kind}] is {mode!r}; known: {sorted(STATISTICS_OF)}"
+        )
+    found = step.statistics.get(feature.key, {})
+    for name in STATISTICS_OF[mode]:
+        _check_statistic(step, feature, mode, name, found)
+    return Normalisation(mode, float(step.config.get("eps", 1e-8)), dict(found))
+
+
+def _check_statistic(
+    step: Step, feature: Feature, mode: str, name: str, found: Mapping[str, np.ndarray]
+) -> None:
+    key = f"{feature.key}.{name}"
+    if name not in found:
+        have: Sequence[str] = sorted(
+            f"{f}.{s}" for f, stats in step.statistics.items() for s in stats
+        )
+        raise PolicyError(f"{step.file}: {key} is absent, which {mode} needs; it has {have}")
+    channels = feature.shape[0]
+    if found[name].size != channels:
+        raise PolicyError(
+            f"{step.file}: {key} has {found[name].size} values, the feature has {channels}"
+        )
+    if not np.all(np.isfinite(found[name])):
+        raise PolicyError(f"{step.file}: {key} is not finite: {found[name].reshape(-1).tolist()}")
+
+
+def _spec(feature: Feature, normalisation: Normalisation) -> FeatureSpec:
+    (size,) = feature.shape
+    return FeatureSpec(
+        name=feature.key,
+        size=size,
+        normalisation=normalisation.mode,
+        statistics={
+            k: v.reshape(-1) for k, v in normalisation.statistics.items() if v.size == size
+        },
+    )

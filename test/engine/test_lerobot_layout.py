@@ -1,0 +1,163 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Reading LeRobot's save_pretrained layout, and refusing what is wrong with it by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from phyai_ros.engine.models.lerobot import read_layout
+from phyai_ros.engine.types import PolicyError
+
+GOLDEN = Path(
+    os.environ.get("PHYAI_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden")
+)
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no golden fixtures at {GOLDEN}")
+
+
+@pytest.fixture
+def act(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN / "act", tmp_path / "act"))
+
+
+def edit(file: Path, change) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def test_the_parts_of_the_state_keep_their_order_and_modes() -> None:
+    layout = read_layout(GOLDEN / "act")
+    assert layout.cameras == ("observation.images.top", "observation.images.wrist")
+    state = layout.state_specs()
+    assert [(f.name, f.size, f.normalisation) for f in state] == [
+        ("observation.state", 7, "MEAN_STD"),
+        ("observation.environment_state", 3, "IDENTITY"),
+    ]
+    raw = load_file(GOLDEN / "act/policy_preprocessor_step_3_normalizer_processor.safetensors")
+    np.testing.assert_array_equal(state[0].statistics["std"], raw["observation.state.std"])
+
+
+def test_named_columns_split_the_action_and_exclude_by_name(act: Path) -> None:
+    names = ["j0.pos", "j1.pos", "j2.pos", "j3.pos", "j4.pos", "j5.pos", "Gripper.pos"]
+
+    def add(content):
+        content["steps"].insert(
+            2,
+            {
+                "registry_name": "relative_actions_processor",
+                "config": {"enabled": True, "exclude_joints": ["gripper"], "action_names": names},
+            },
+        )
+
+    whole = read_layout(act).action_specs()[0]
+    edit(act / "policy_preprocessor.json", add)
+    columns = read_layout(act).action_specs()
+    assert [c.name for c in columns] == names
+    assert [c.relative for c in columns] == [True] * 6 + [False]
+    np.testing.assert_array_equal(
+        np.concatenate([c.statistics["mean"] for c in columns]), whole.statistics["mean"]
+    )
+
+
+def test_a_disabled_relative_step_makes_nothing_relative() -> None:
+    assert read_layout(GOLDEN / "pi0").relative_mask() == (False,) * 7
+
+
+def _drop_config(directory: Path) -> None:
+    (directory / "config.json").unlink()
+
+
+def _drop_statistics_file(directory: Path) -> None:
+    (directory / "policy_preprocessor_step_3_normalizer_processor.safetensors").unlink()
+
+
+def _truncate_statistics_file(directory: Path) -> None:
+    file = directory / "policy_preprocessor_step_3_normalizer_processor.safetensors"
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def _statistics(directory: Path, change) -> None:
+    file = directory / "policy_preprocessor_step_3_normalizer_processor.safetensors"
+    tensors = load_file(file)
+    change(tensors)
+    save_file(tensors, file)
+
+
+def _drop_statistic(directory: Path) -> None:
+    _statistics(directory, lambda t: t.pop("observation.state.std"))
+
+
+def _rename_statistic(directory: Path) -> None:
+    _statistics(directory, lambda t: t.update({"state.std": t.pop("observation.state.std")}))
+
+
+def _shorten_statistic(directory: Path) -> None:
+    _statistics(
+        directory, lambda t: t.update({"observation.state.std": t["observation.state.std"][:5]})
+    )
+
+
+def _nan_statistic(directory: Path) -> None:
+    _statistics(
+        directory,
+        lambda t: t.update({"observation.state.std": np.full(7, np.nan, dtype=np.float32)}),
+    )
+
+
+def _unknown_mode(directory: Path) -> None:
+    edit(
+        directory / "policy_preprocessor.json",
+        lambda c: c["steps"][3]["config"]["norm_map"].update(STATE="MEDIAN"),
+    )
+
+
+def _no_normalizer(directory: Path) -> None:
+    edit(directory / "policy_preprocessor.json", lambda c: c["steps"].pop(3))
+
+
+def _bad_shape(directory: Path) -> None:
+    edit(
+        directory / "config.json",
+        lambda c: c["input_features"]["observation.state"].update(shape=[7, 1]),
+    )
+
+
+def _broken_json(directory: Path) -> None:
+    (directory / "policy_postprocessor.json").write_text("{")
+
+
+def read_everything(directory: Path) -> None:
+    layout = read_layout(directory)
+    layout.state_specs()
+    layout.action_specs()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_drop_config, ["config.json", "no such file", "model.safetensors"]),
+        (_drop_statistics_file, ["step_3_normalizer", "no such file", "policy_preprocessor.json"]),
+        (_truncate_statistics_file, ["step_3_normalizer", "not readable as safetensors"]),
+        (_drop_statistic, ["step_3_normalizer", "observation.state.std", "MEAN_STD"]),
+        (_rename_statistic, ["observation.state.std is absent", "'state.std'"]),
+        (_shorten_statistic, ["observation.state.std has 5 values", "has 7"]),
+        (_nan_statistic, ["observation.state.std", "not finite"]),
+        (_unknown_mode, ["norm_map[STATE]", "MEDIAN", "QUANTILES"]),
+        (_no_normalizer, ["normalizer_processor", "to_batch_processor"]),
+        (_bad_shape, ["observation.state", "[7, 1]"]),
+        (_broken_json, ["policy_postprocessor.json", "not readable as JSON"]),
+    ],
+)
+def test_a_refusal_names_file_key_expected_and_found(act: Path, damage, words) -> None:
+    damage(act)
+    with pytest.raises(PolicyError) as refusal:
+        read_everything(act)
+    for word in words:
+        assert word in str(refusal.value)
