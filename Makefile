@@ -1,0 +1,46 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+# make demo | test | lint | bench | clean; everything installs what it needs into .venv and .build.
+PYTHON ?= python3
+ROS_VENV := .venv/bin
+ARGS ?=
+
+.PHONY: help demo msgs build env test-env test test-fast lint bench clean distclean
+
+help:
+	@echo "make demo       run the GR00T policy on a simulated UR10e (30 s); writes runs/demo"
+	@echo "make test       the whole test suite; make test-fast leaves out the slow part"
+	@echo "make lint       ruff and mypy"
+	@echo "make bench      print the numbers the project answers for"
+	@echo "make msgs       environment and messages only; then: . scripts/env.sh"
+	@echo "make clean      remove what was built; make distclean also removes .venv"
+	@echo "PYTHON=...      interpreter to build .venv with (3.10 to 3.13; default python3)"
+
+env msgs build:
+	@$(PYTHON) scripts/bootstrap.py
+
+test-env:
+	@$(PYTHON) scripts/bootstrap.py --test
+
+demo: msgs
+	@$(ROS_VENV)/phyai-ros up model:=gr00t robot:=ur10e sim:=true \
+	  instruction:="reach the red block" duration:=30 out:=runs/demo $(ARGS)
+
+test: test-env
+	@$(ROS_VENV)/python scripts/run_tests.py $(ARGS)
+
+test-fast: test-env
+	@$(ROS_VENV)/python scripts/run_tests.py --fast $(ARGS)
+
+lint: test-env
+	@$(ROS_VENV)/ruff check .
+	@$(ROS_VENV)/ruff format --check .
+	@$(ROS_VENV)/mypy
+
+bench: msgs
+	@$(ROS_VENV)/python -m phyai_ros.tools.bench $(ARGS)
+
+clean:
+	@rm -rf .build build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+distclean: clean
+	@rm -rf .venv *.egg-info
