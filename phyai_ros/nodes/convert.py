@@ -1,0 +1,198 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""ROS messages <-> the numpy values that control and engine work with.
+
+Stamps are whole nanoseconds wherever they are compared; a float of seconds (control's unit) holds
+today's Unix time to 0.24 microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phyai_ros.engine.types import STAGES
+from phyai_ros.nodes import cdr, images
+from phyai_ros.nodes.cdr import NANOSECONDS
+
+
+
+class MessageError(ValueError):
+    """A message that cannot be used; the text names the field, what was found and expected."""
+
+
+@dataclass(frozen=True)
+class ImageSample:
+    """One camera image. stamp: seconds, ROS time. pixels: uint8 [height, width, 3], RGB."""
+
+    stamp: float
+    stamp_ns: int
+    pixels: np.ndarray
+
+
+@dataclass(frozen=True)
+class JointSample:
+    """One publisher's joint state, by name.
+
+    positions: rad or m, finite. nonfinite: names whose position was NaN or infinite.
+    """
+
+    stamp: float
+    stamp_ns: int
+    positions: dict[str, float]
+    nonfinite: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """An ActionChunk message as values. stamp: seconds, of the observation. step: seconds.
+
+    positions: float64 [horizon, joints], robot units. stages: seconds by stage, measured ones only.
+    """
+
+    stamp: float
+    request_id: int
+    epoch: int
+    policy: str
+    instruction: str
+    joint_names: tuple[str, ...]
+    step: float
+    positions: np.ndarray
+    committed: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+
+def stamp_to_ns(stamp: Any) -> int:
+    """builtin_interfaces Time or Duration -> whole nanoseconds, exactly."""
+    return int(stamp.sec) * NANOSECONDS + int(stamp.nanosec)
+
+
+def ns_to_seconds(nanoseconds: int) -> float:
+    """Nanoseconds -> float seconds, rounded once."""
+    return nanoseconds / NANOSECONDS
+
+
+def seconds_to_ns(seconds: float) -> int:
+    """Float seconds -> nearest nanosecond; raises MessageError when not finite."""
+    if not math.isfinite(seconds):
+        raise MessageError(f"time {seconds} is not finite")
+    whole = math.floor(seconds)
+    return whole * NANOSECONDS + round((seconds - whole) * NANOSECONDS)
+
+
+def set_time(target: Any, nanoseconds: int) -> Any:
+    """Fill a builtin_interfaces Time or Duration in place and return it."""
+    target.sec, target.nanosec = divmod(nanoseconds, NANOSECONDS)
+    return target
+
+
+def check_stamp(stamp_ns: int) -> None:
+    """Refuse a stamp that its sender left unset: such samples would all seem simultaneous."""
+    if stamp_ns < 0:
+        raise MessageError(f"header.stamp {ns_to_seconds(stamp_ns)} s is before zero")
+    if stamp_ns == 0:
+        raise MessageError("header.stamp is zero: the sender does not stamp its messages")
+
+
+def image_from_raw(buffer: bytes) -> ImageSample:
+    """Serialised sensor_msgs/Image -> a view of its pixels. Raises ValueError's subclasses."""
+    raw = cdr.read_image(buffer)
+    check_stamp(raw.stamp_ns)
+    layout = images.PixelLayout(raw.height, raw.width, raw.encoding, raw.step)
+    pixels = images.rgb_view(layout, raw.data)
+    return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels)
+
+
+def compressed_from_raw(buffer: bytes) -> ImageSample:
+    """Serialised sensor_msgs/CompressedImage -> decoded pixels. Raises ValueError's subclasses."""
+    raw = cdr.read_compressed_image(buffer)
+    check_stamp(raw.stamp_ns)
+    pixels = images.decode_compressed(raw.format, raw.data)
+    return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels)
+
+
+def joints_from_message(message: Any) -> JointSample:
+    """sensor_msgs/JointState -> positions by name, in whatever order they came.
+
+    Any subset of joints may be present; a message with names and no positions (velocities or
+    efforts alone) gives none. Raises MessageError when names and positions do not pair up.
+    """
+    stamp_ns = stamp_to_ns(message.header.stamp)
+    check_stamp(stamp_ns)
+    names, values = list(message.name), message.position
+    if len(values) not in (0, len(names)):
+        raise MessageError(f"{len(names)} joint names but {len(values)} positions")
+    pairs = dict(zip(names, values, strict=False)) if len(values) else {}
+    if len(values) and len(pairs) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise MessageError(f"joint names appear twice: {', '.join(twice)}")
+    finite = {name: float(value) for name, value in pairs.items() if math.isfinite(value)}
+    nonfinite = tuple(name for name in pairs if name not in finite)
+    return JointSample(ns_to_seconds(stamp_ns), stamp_ns, finite, nonfinite)
+
+
+def fill_stages(target: Any, stages: Mapping[str, float]) -> Any:
+    """Stage seconds -> StageTimes; a stage that was not measured is NaN."""
+    for name in STAGES:
+        setattr(target, name, float(stages.get(name, math.nan)))
+    return target
+
+
+def stages_from_message(message: Any) -> dict[str, float]:
+    """StageTimes -> seconds of the stages that were measured."""
+    values = {name: float(getattr(message, name)) for name in STAGES}
+    return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+def fill_chunk(target: Any, chunk: Chunk) -> Any:
+    """Chunk -> ActionChunk message. Raises MessageError unless positions is [rows, joints]."""
+    positions = np.ascontiguousarray(chunk.positions, np.float64)
+    if positions.ndim != 2 or positions.shape[1] != len(chunk.joint_names):
+        raise MessageError(
+            f"positions {positions.shape} are not [horizon, {len(chunk.joint_names)} joints]"
+        )
+    set_time(target.header.stamp, seconds_to_ns(chunk.stamp))
+    target.request_id, target.epoch = chunk.request_id, chunk.epoch
+    target.policy, target.instruction = chunk.policy, chunk.instruction
+    target.joint_names = list(chunk.joint_names)
+    set_time(target.step, seconds_to_ns(chunk.step))
+    target.horizon = positions.shape[0]
+    target.positions = positions.ravel().tolist()
+    target.committed = chunk.committed
+    fill_stages(target.stages, chunk.stages)
+    return target
+
+
+def rows_from_flat(values: Any, columns: int, what: str) -> np.ndarray:
+    """Row-major message array -> float64 [rows, columns]; raises MessageError when it does not
+    divide into whole rows."""
+    flat = np.array(values, np.float64)
+    if columns == 0:
+        if flat.size:
+            raise MessageError(f"{what} holds {flat.size} values but names no joint")
+        return flat.reshape(0, 0)
+    if flat.size % columns:
+        raise MessageError(f"{what} holds {flat.size} values, no multiple of {columns} joints")
+    return flat.reshape(-1, columns)
+
+
+def chunk_from_message(message: Any) -> Chunk:
+    """ActionChunk message -> Chunk, shapes checked, values not: the guard judges NaN itself."""
+    positions = rows_from_flat(message.positions, len(message.joint_names), "positions")
+    if positions.shape[0] != message.horizon:
+        raise MessageError(f"positions have {positions.shape[0]} rows, horizon is {message.horizon}")
+    return Chunk(
+        stamp=ns_to_seconds(stamp_to_ns(message.header.stamp)),
+        request_id=int(message.request_id),
+        epoch=int(message.epoch),
+        policy=message.policy,
+        instruction=message.instruction,
+        joint_names=tuple(message.joint_names),
+        step=ns_to_seconds(stamp_to_ns(message.step)),
+        positions=positions,
+        committed=int(message.committed),
+        stages=stages_from_message(message.stages),
+    )

@@ -1,0 +1,140 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""/diagnostics and the log lines beside it: a number goes to the topic, a change goes to the log."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from phyai_ros.nodes import qos
+
+OK, WARN, ERROR, STALE = (
+    DiagnosticStatus.OK,
+    DiagnosticStatus.WARN,
+    DiagnosticStatus.ERROR,
+    DiagnosticStatus.STALE,
+)
+
+
+@dataclass(frozen=True)
+class Status:
+    """One line of /diagnostics. name: the part, without the node's name."""
+
+    name: str
+    level: bytes
+    message: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Window:
+    """The last ``size`` values of something, for p50 and p99."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._values: deque[float] = deque(maxlen=size)
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
+
+    def percentiles(self) -> tuple[float, float]:
+        """(p50, p99); NaN while empty."""
+        if not self._values:
+            return float("nan"), float("nan")
+        # list() first: another thread may append while numpy iterates
+        p50, p99 = np.percentile(list(self._values), (50, 99))
+        return float(p50), float(p99)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Reasons:
+    """Counts by reason: what was dropped and why. Written by one thread, read by any."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, reason: str) -> None:
+        self._counts[reason] += 1
+
+    @property
+    def total(self) -> int:
+        return sum(dict(self._counts).values())
+
+    def __str__(self) -> str:
+        counts = dict(self._counts)
+        return ", ".join(f"{reason}: {n}" for reason, n in sorted(counts.items())) or "none"
+
+    def as_dict(self) -> dict[str, int]:
+        return dict(self._counts)
+
+
+class EdgeLog:
+    """Logs a condition when it changes, not when it lasts: once on, once off."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+        self._active: dict[str, str] = {}
+
+    def set(self, key: str, message: str | None, *, error: bool = False) -> bool:
+        """State of ``key``: a message while the condition holds, None when it does not.
+
+        Returns whether the condition began, changed or ended.
+        """
+        before = self._active.get(key)
+        if message == before:
+            return False
+        if message is None:
+            del self._active[key]
+            self._logger.info(f"{key}: over ({before})")
+            return True
+        self._active[key] = message
+        # rclpy ties a severity to the source line that logs it: two lines for two severities
+        if error:
+            self._logger.error(f"{key}: {message}")
+        else:
+            self._logger.warning(f"{key}: {message}")
+        return True
+
+
+class Publisher:
+    """Collects statuses from its sources and publishes them once a second and when told to."""
+
+    def __init__(self, node: Any, sources: list[Callable[[], list[Status]]]) -> None:
+        self._node = node
+        self._sources = sources
+        self._publisher = node.create_publisher(
+            DiagnosticArray, "/diagnostics", qos.diagnostics()
+        )
+        self._timer = node.create_timer(1.0, self.publish)
+
+    def publish(self) -> None:
+        message = DiagnosticArray()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        name = self._node.get_name()
+        message.status = [
+            _to_message(name, status) for source in self._sources for status in source()
+        ]
+        self._publisher.publish(message)
+
+    def destroy(self) -> None:
+        self._node.destroy_timer(self._timer)
+        self._node.destroy_publisher(self._publisher)
+
+
+def _to_message(node_name: str, status: Status) -> Any:
+    return DiagnosticStatus(
+        name=f"{node_name}: {status.name}",
+        hardware_id="phyai_ros",
+        level=status.level,
+        message=status.message,
+        values=[KeyValue(key=key, value=_text(value)) for key, value in status.values.items()],
+    )
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

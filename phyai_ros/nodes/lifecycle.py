@@ -1,0 +1,164 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The shell around every lifecycle node of this package: errors that are said, one teardown path,
+start and stop of its process.
+
+rclpy swallows what a transition callback raises, so the log line is written here; an error whose
+text is meant for people (ValueError and its kin: parameter, robot, checkpoint) comes without a
+traceback, any other with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+
+from phyai_ros.nodes import params
+
+_SUCCESS = TransitionCallbackReturn.SUCCESS
+_FAILURE = TransitionCallbackReturn.FAILURE
+_FOR_PEOPLE = (ValueError, FileNotFoundError, ImportError)
+
+
+class ManagedNode(LifecycleNode):
+    """Subclasses give ``PARAMETERS`` and ``configure``, ``activate``, ``deactivate``, ``teardown``.
+
+    teardown must cope with any half-built state and may be called twice.
+    """
+
+    PARAMETERS: tuple[params.Parameter, ...] = ()
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        super().__init__(name, **kwargs)
+        self.failure: str | None = None
+        """Why the last transition failed, for people."""
+        try:
+            params.declare(self, self.PARAMETERS)
+        except Exception:
+            self.destroy_node()
+            raise
+        for unused in params.unknown(self, self.PARAMETERS):
+            names = ", ".join(sorted(p.name for p in self.PARAMETERS))
+            self.get_logger().warning(
+                f"parameter '{unused}' is not one of this node's; it has: {names}"
+            )
+
+    def configure(self) -> None:
+        raise NotImplementedError
+
+    def activate(self) -> None:
+        raise NotImplementedError
+
+    def deactivate(self) -> None:
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        raise NotImplementedError
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        def work() -> None:
+            try:
+                self.configure()
+            except BaseException:
+                self.teardown()
+                raise
+
+        return self._guarded("configure", work)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        def work() -> None:
+            super(ManagedNode, self).on_activate(state)
+            self.activate()
+
+        return self._guarded("activate", work)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        def work() -> None:
+            self.deactivate()
+            super(ManagedNode, self).on_deactivate(state)
+
+        return self._guarded("deactivate", work)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded("cleanup", self.teardown)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded("shutdown", self.teardown)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded("error", self.teardown)
+
+    def _guarded(self, transition: str, work: Callable[[], None]) -> TransitionCallbackReturn:
+        self.failure = None
+        try:
+            work()
+        except _FOR_PEOPLE as error:
+            self.failure = str(error)
+            self.get_logger().error(f"{transition} failed: {error}")
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            self.get_logger().error(f"{transition} failed:\n{traceback.format_exc()}")
+        return _FAILURE if self.failure is not None else _SUCCESS
+
+
+def autostart(node: ManagedNode) -> bool:
+    """Configure and activate if the node's ``autostart`` says so; False when that failed."""
+    if not node.get_parameter("autostart").value:
+        return True
+    return node.trigger_configure() == _SUCCESS and node.trigger_activate() == _SUCCESS
+
+
+def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = None) -> int:
+    """Run one node until it is told to stop. Exit status: 0 stopped, 1 failed, 2 bad parameters.
+
+    SIGTERM interrupts a long configure just as Ctrl-C does; rclpy's own handlers, which wake the
+    executor, call these ones after.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    rclpy.init(args=list(arguments) if arguments is not None else None)
+    node: ManagedNode | None = None
+    status = 0
+    try:
+        node = make_node()
+        if autostart(node):
+            executor = SingleThreadedExecutor()
+            executor.add_node(node)
+            executor.spin()
+        else:
+            status = 1
+    except params.ParameterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = 2
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if node is not None:
+            node.teardown()
+            node.destroy_node()
+        rclpy.try_shutdown()
+    _leave(status)
+    return status
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _leave(status: int) -> None:
+    """An inference still running in native code would hold up the interpreter's end."""
+    workers = [t for t in threading.enumerate() if t is not threading.main_thread()]
+    if any(t.name.startswith("phyai") for t in workers):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
