@@ -19,7 +19,6 @@ from phyai_ros.nodes import cdr, images
 from phyai_ros.nodes.cdr import NANOSECONDS
 
 
-
 class MessageError(ValueError):
     """A message that cannot be used; the text names the field, what was found and expected."""
 
@@ -183,7 +182,9 @@ def chunk_from_message(message: Any) -> Chunk:
     """ActionChunk message -> Chunk, shapes checked, values not: the guard judges NaN itself."""
     positions = rows_from_flat(message.positions, len(message.joint_names), "positions")
     if positions.shape[0] != message.horizon:
-        raise MessageError(f"positions have {positions.shape[0]} rows, horizon is {message.horizon}")
+        raise MessageError(
+            f"positions have {positions.shape[0]} rows, horizon is {message.horizon}"
+        )
     return Chunk(
         stamp=ns_to_seconds(stamp_to_ns(message.header.stamp)),
         request_id=int(message.request_id),

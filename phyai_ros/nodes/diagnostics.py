@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""/diagnostics and the log lines beside it: a number goes to the topic, a change goes to the log."""
+"""/diagnostics and the log lines beside it: numbers go to the topic, changes go to the log."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 _CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
-# OpenCV calls the same layouts by type: 8UC3 without a colour order is not among them on purpose.
+# 8UC3 and its kin are left out on purpose: they do not say the order of their colours.
 SUPPORTED = tuple(_CHANNELS)
 COMPRESSED = ("jpeg", "png")
 
@@ -122,7 +122,7 @@ def _codec_of(encoded: np.ndarray) -> str | None:
 
 
 def _parse_format(format_: str) -> tuple[str, str, str]:
-    """``CompressedImage.format`` -> encoding before compression, codec, order given to the codec."""
+    """``CompressedImage.format`` -> encoding before compression, codec, order the codec got."""
     source, _, rest = format_.partition(";")
     if not rest:
         source, rest = "", source

@@ -78,7 +78,7 @@ class Parameter:
                 f"parameter '{self.name}' is {value!r}; allowed: {self.allowed()} "
                 f"({self.description})"
             )
-        return value  # type: ignore[no-any-return]
+        return value
 
     def descriptor(self) -> ParameterDescriptor:
         descriptor = ParameterDescriptor(
