@@ -6,9 +6,9 @@ A family is one folder: ``config.py`` (the ecosystem's own config.json, parsed),
 conversion). The runner owns state and order; families never loop over denoising steps themselves.
 
 One request, batch B:
-    inputs    = adapter.prepare(observations)        host -> device, everything observation-dependent
+    inputs    = adapter.prepare(observations)        host -> device, what depends on it
     features  = model.vision(inputs)                 image tokens
-    prefix    = model.prefix(inputs, features)       once a request: keys, values, masks, state tokens
+    prefix    = model.prefix(inputs, features)       once a request: keys, values, masks
     constants = model.constants(steps)               once a load: time embeddings and modulation
     x         = solver(lambda x, i: model.predict(x, i, prefix, constants), noise)
     actions   = adapter.decode(x, observations)      robot units
@@ -45,8 +45,8 @@ class Adapter(Protocol):
 
     spec: PolicySpec
     model: Model
-    solver: str
-    """Name of a solver in ``engine/solver.py``."""
+    solver: Any
+    """Name of a solver in ``engine/solver.py``, or a ``solver.Solver`` with its own schedule."""
 
     def prepare(self, observations: Sequence[Observation]) -> Any:
         """Observations -> the model's inputs on its device. Raises PolicyError by name on a
@@ -60,4 +60,14 @@ class Adapter(Protocol):
     ) -> list[np.ndarray]:
         """Solver output [B, horizon, model_action_dim] -> per request float64
         [horizon, action_dim], robot units, absolute."""
+        ...
+
+
+class GuidableAdapter(Adapter, Protocol):
+    """An adapter whose ``spec.guidance_methods`` is not empty."""
+
+    def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
+        """The inverse of ``decode``: [rows, action_dim], robot units, absolute -> float32
+        [rows, model_action_dim], normalised (relative features against this observation's state;
+        not clipped), zero in the columns that the checkpoint does not use."""
         ...

@@ -1,0 +1,61 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A checkpoint's name -> a local directory: a path as it is, or a hub id through the hub's own
+client (its cache, progress bar, token and offline mode)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from phyai_ros.engine.types import PolicyError
+
+CHECKPOINT_FILES = ("*.json", "*.safetensors", "*.model", "*.jinja", "assets/**")
+"""What a policy needs; never a pickle."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def resolve(
+    name: str | Path, revision: str | None = None, patterns: Sequence[str] = CHECKPOINT_FILES
+) -> Path:
+    """A directory, or ``owner/name`` on the hub at ``revision`` (branch, tag or commit). Without a
+    connection the cached snapshot serves. Raises PolicyError when there is neither."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if not _HUB_ID.fullmatch(str(name)):
+        near = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise PolicyError(
+            f"checkpoint {str(name)!r}: no such directory, and not a hub id (owner/name)"
+            + (f"; in {path.parent}: {', '.join(near[:20])}" if near else "")
+        )
+    where = f"checkpoint {str(name)!r}" + (f" at revision {revision!r}" if revision else "")
+    try:
+        return Path(snapshot_download(str(name), revision=revision, allow_patterns=list(patterns)))
+    except RevisionNotFoundError:
+        raise PolicyError(f"{where}: the hub has no such revision") from None
+    except RepositoryNotFoundError:
+        raise PolicyError(f"{where}: no such directory, and no such hub repository") from None
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+        online = error
+    try:
+        return Path(
+            snapshot_download(
+                str(name), revision=revision, allow_patterns=list(patterns), local_files_only=True
+            )
+        )
+    except (LocalEntryNotFoundError, OSError):
+        raise PolicyError(
+            f"{where}: no such directory, not in the hub cache, and the hub cannot be reached "
+            f"({type(online).__name__}: {online})"
+        ) from None

@@ -1,0 +1,35 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Feed-forward layers as functions of their weights, plain torch."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+
+def gated(
+    x: torch.Tensor,
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    down: torch.Tensor,
+    activation: str = "silu",
+) -> torch.Tensor:
+    """down(activation(gate x) * up x), no biases. activation: silu (Qwen, Llama) or gelu_tanh
+    (Gemma). Weights [out, in]."""
+    hidden = F.linear(x, gate)
+    hidden = F.silu(hidden) if activation == "silu" else F.gelu(hidden, approximate="tanh")
+    return F.linear(hidden * F.linear(x, up), down)
+
+
+def sinusoid(
+    positions: torch.Tensor, dim: int, *, divisor: float, cos_first: bool = False,
+    base: float = 10000.0,
+) -> torch.Tensor:
+    """float32 [..., dim]: sin and cos of positions base^(-i/divisor), i = 0 .. dim/2 - 1,
+    [sin | cos] or [cos | sin]. Diffusers' timesteps use divisor dim/2 - 1, GR00T's action time
+    dim/2."""
+    i = torch.arange(dim // 2, dtype=torch.float32, device=positions.device)
+    exponent = -torch.log(torch.tensor(base)).to(positions.device) * i / divisor
+    angle = positions.float().unsqueeze(-1) * exponent.exp()
+    first, second = (angle.cos(), angle.sin()) if cos_first else (angle.sin(), angle.cos())
+    return torch.cat([first, second], dim=-1)

@@ -1,0 +1,169 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Solvers: from noise to an action chunk by repeated evaluation of the model.
+
+A solver owns the loop and nothing else; the model owns what it predicts. Guidance is elementwise
+on x and the prediction, with tensors that stay in place, so that a captured loop can be replayed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from phyai_ros.engine.types import PolicyError
+
+Predict = Callable[[torch.Tensor, int], torch.Tensor]
+"""(x [B, horizon, dim], step index) -> the model's prediction, x's shape."""
+
+
+class Guide(Protocol):
+    """What real-time chunking adds to a flow. tau is the flow's time: 0 noise, 1 actions."""
+
+    def start(self, x: torch.Tensor) -> torch.Tensor:
+        """The noise to start from."""
+        ...
+
+    def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
+        """The velocity towards the actions (d x / d tau), corrected."""
+        ...
+
+
+Solver = Callable[[Predict, torch.Tensor, int, "Guide | None"], torch.Tensor]
+"""(predict, noise, steps, guide) -> actions."""
+
+
+def flow_forward(
+    predict: Predict, x: torch.Tensor, steps: int, guide: Guide | None = None
+) -> torch.Tensor:
+    """Euler, t from 0 (noise) to 1 (actions); the model predicts actions - noise (GR00T)."""
+    if guide is not None:
+        x = guide.start(x)
+    dt = 1.0 / steps
+    for i in range(steps):
+        v = predict(x, i)
+        if guide is not None:
+            v = guide.velocity(x, v, i / steps, steps)
+        x = torch.add(x, v, alpha=dt)
+    return x
+
+
+def flow_backward(
+    predict: Predict, x: torch.Tensor, steps: int, guide: Guide | None = None
+) -> torch.Tensor:
+    """Euler, t from 1 (noise) to 0 (actions); the model predicts noise - actions (pi0, SmolVLA)."""
+    if guide is not None:
+        x = guide.start(x)
+    dt = -1.0 / steps
+    for i in range(steps):
+        v = predict(x, i)
+        if guide is not None:
+            v = -guide.velocity(x, -v, 1.0 - (1.0 + i * dt), steps)
+        x = torch.add(x, v, alpha=dt)
+    return x
+
+
+def single_pass(
+    predict: Predict, x: torch.Tensor, steps: int, guide: Guide | None = None
+) -> torch.Tensor:
+    """The model predicts the actions themselves (ACT)."""
+    if guide is not None:
+        raise PolicyError("a single-pass policy has no denoising loop to guide")
+    return predict(x, 0)
+
+
+SOLVERS: dict[str, Solver] = {
+    "flow_forward": flow_forward,
+    "flow_backward": flow_backward,
+    "single_pass": single_pass,
+}
+
+
+def resolve(solver: str | Solver) -> Solver:
+    """A name of ``SOLVERS``, or a solver itself (one with its own schedule, DDIM say)."""
+    if callable(solver):
+        return solver
+    if solver not in SOLVERS:
+        raise PolicyError(f"unknown solver {solver!r}; known: {', '.join(SOLVERS)}")
+    return SOLVERS[solver]
+
+
+def prefix_weights(start: int, end: int, total: int, schedule: str = "exp") -> torch.Tensor:
+    """float32 [total]: how much each row of the left-over chunk counts (arXiv 2506.07339, eq. 5,
+    LeRobot's form). 1 before ``start`` (rows that will be executed anyway), 0 from ``end``, between
+    them falling: exp, linear; ones stays 1, zeros drops at once."""
+    start = min(start, end, total)
+    weights = torch.zeros(total)
+    weights[: max(start, 0)] = 1.0
+    if schedule == "zeros":
+        return weights
+    if schedule == "ones":
+        weights[:end] = 1.0
+        return weights
+    if schedule not in ("linear", "exp"):
+        raise PolicyError(f"unknown schedule {schedule!r}; known: exp, linear, ones, zeros")
+    stop = min(end, total)
+    if stop > start:
+        ramp = torch.linspace(1, 0, stop - start + 2)[1:-1]
+        if schedule == "exp":
+            ramp = ramp * torch.expm1(ramp) / (math.e - 1)
+        weights[start:stop] = ramp
+    return weights
+
+
+def rtc_weight(tau: float, limit: float) -> float:
+    """min(limit, (tau^2 + (1 - tau)^2) / (tau (1 - tau))); limit at tau = 0."""
+    if tau <= 0.0 or tau >= 1.0:
+        return limit if tau <= 0.0 else 0.0
+    return min(limit, (tau * tau + (1 - tau) ** 2) / (tau * (1 - tau)))
+
+
+class RtcIdentity:
+    """Real-time chunking with LeRobot's identity Jacobian: the velocity is pulled so that the
+    denoised estimate agrees with the left-over chunk, v + w(tau) W (Y - (x + (1 - tau) v)).
+
+    target: Y [B, horizon, dim], normalised. weights: W, broadcast to it; 0 where Y is padding.
+    limit: cap of w(tau); None = the number of steps, where one step replaces a row in full.
+    """
+
+    def __init__(self, target: torch.Tensor, weights: torch.Tensor, limit: float | None = None):
+        self.target, self.weights, self.limit = target, weights, limit
+
+    def start(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
+        weight = rtc_weight(tau, self.limit if self.limit is not None else float(steps))
+        error = (self.target - torch.add(x, v, alpha=1.0 - tau)) * self.weights
+        return torch.add(v, error, alpha=weight)
+
+
+class RtcOverlap:
+    """GR00T N1.7's own real-time chunking: the rows that overlap the previous chunk start from it
+    instead of from noise; frozen rows do not move, the rest of the overlap moves with a strength
+    that rises as 1 - exp(-rate t).
+
+    target: [B, horizon, dim] normalised previous actions from the new chunk's row 0 on (padding
+    beyond the overlap is not read). overlap, frozen: rows.
+    """
+
+    def __init__(self, target: torch.Tensor, overlap: int, frozen: int, rate: float):
+        rows = torch.arange(target.shape[1], device=target.device)
+        self.target = target
+        self.replaced = (rows < overlap)[None, :, None]
+        strength = torch.ones(target.shape[1], device=target.device, dtype=target.dtype)
+        between = overlap - frozen
+        t = torch.linspace(0.0, 1.0, between + 2, device=target.device)
+        ramp = 1 - torch.exp(-rate * t)
+        ramp = ramp / ramp[-1].clamp_min(1e-8)
+        strength[:frozen] = 0.0
+        strength[frozen:overlap] = ramp[1:-1]
+        self.strength = strength[None, :, None]
+
+    def start(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.where(self.replaced, self.target, x)
+
+    def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
+        return v * self.strength

@@ -1,0 +1,108 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Text to token ids, with the checkpoint's own tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import sentencepiece
+import tokenizers
+
+from phyai_ros.engine import hub
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.types import PolicyError
+
+
+class Tokenizer(Protocol):
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """special: let the tokenizer add what it adds by itself (a BOS, say)."""
+        ...
+
+    def id(self, token: str) -> int | None:
+        """The id of one token, None when there is none."""
+        ...
+
+
+class FastTokenizer:
+    """A tokenizer.json."""
+
+    def __init__(self, path: Path):
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises a bare Exception
+            raise PolicyError(f"{path}: not a tokenizer ({error})") from None
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
+        return ids
+
+    def id(self, token: str) -> int | None:
+        found: int | None = self._tokenizer.token_to_id(token)
+        return found
+
+
+class SentencePiece:
+    """A sentencepiece model; ``special`` puts its BOS first."""
+
+    def __init__(self, path: Path):
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        except (OSError, RuntimeError) as error:
+            raise PolicyError(f"{path}: not a sentencepiece model ({error})") from None
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        ids: list[int] = self._processor.encode(text, add_bos=special)
+        return ids
+
+    def id(self, token: str) -> int | None:
+        found = int(self._processor.piece_to_id(token))
+        return None if found == self._processor.unk_id() else found
+
+
+_SENTENCEPIECE = ("tokenizer.model", "paligemma_tokenizer.model")
+
+
+def load(checkpoint: Checkpoint, fallback: str | None = None) -> Tokenizer:
+    """The tokenizer beside the weights, else that of the hub repository or directory ``fallback``
+    (the backbone's, from which the real ecosystems take it)."""
+    places = [checkpoint.root]
+    found = _in_directory(checkpoint.root)
+    if found is None and fallback:
+        root = hub.resolve(fallback, patterns=("tokenizer*", "*.model"))
+        places.append(root)
+        found = _in_directory(root)
+    if found is None:
+        raise PolicyError(
+            f"no tokenizer.json or {' / '.join(_SENTENCEPIECE)} in "
+            f"{', '.join(str(p) for p in places)}"
+        )
+    return found
+
+
+def _in_directory(root: Path) -> Tokenizer | None:
+    if (root / "tokenizer.json").is_file():
+        return FastTokenizer(root / "tokenizer.json")
+    for name in _SENTENCEPIECE:
+        if (root / name).is_file():
+            return SentencePiece(root / name)
+    return None
+
+
+def pad(
+    rows: Sequence[Sequence[int]], *, value: int, left: bool, length: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Token rows -> ids int64 [B, L] and mask bool [B, L] (True = real), to ``length`` or the
+    longest row. Rows longer than ``length`` are the caller's to cut."""
+    width = length if length is not None else max(map(len, rows))
+    ids = np.full((len(rows), width), value, np.int64)
+    mask = np.zeros((len(rows), width), bool)
+    for i, row in enumerate(rows):
+        where = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, where] = row
+        mask[i, where] = True
+    return ids, mask

@@ -1,0 +1,79 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Every normalisation formula against the references' own results, to the bit."""
+
+import numpy as np
+import pytest
+from golden import cases, needs_golden, tensors
+
+from phyai_ros.engine import normalize
+from phyai_ros.engine.types import PolicyError
+
+pytestmark = needs_golden
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    return {k: v.numpy() for k, v in tensors("preprocess/normalisation").items()}
+
+
+def stats(arrays, key):
+    prefix = f"stats.{key}."
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+@pytest.mark.parametrize("mode", ["MEAN_STD", "MIN_MAX", "QUANTILES", "QUANTILE10"])
+def test_lerobot(arrays, mode):
+    state = normalize.lerobot(mode, stats(arrays, "observation.state"), "stats")
+    action = normalize.lerobot(mode, stats(arrays, "action"), "stats")
+    raw = action.unnormalise(arrays["action_normalised"])
+    np.testing.assert_array_equal(
+        state.normalise(arrays["state_raw"]), arrays[f"lerobot.{mode}.state_normalised"]
+    )
+    np.testing.assert_array_equal(raw, arrays[f"lerobot.{mode}.action_unnormalised"])
+    np.testing.assert_array_equal(
+        action.normalise(raw), arrays[f"lerobot.{mode}.action_renormalised"]
+    )
+
+
+@pytest.mark.parametrize("mode", ["mean_std", "quantile"])
+def test_openpi(arrays, mode):
+    quantiles = mode == "quantile"
+    state = normalize.openpi(stats(arrays, "observation.state"), "stats", quantiles=quantiles)
+    action = normalize.openpi(stats(arrays, "action"), "stats", quantiles=quantiles)
+    found = state.normalise(arrays["state_raw"].astype(np.float64))
+    np.testing.assert_allclose(found, arrays[f"openpi.{mode}.state_normalised"], rtol=1e-5)
+    found = action.unnormalise(arrays["action_normalised_padded"].astype(np.float64))
+    np.testing.assert_allclose(
+        found, arrays[f"openpi.{mode}.actions_unnormalised_padded"], rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_groot_state(arrays, clip):
+    low, high = normalize.statistics(stats(arrays, "observation.state"), "min_max", "stats")
+    found = normalize.GrootRange(low, high, clip=clip).normalise(arrays["state_raw"])
+    expected = arrays[f"groot.state_packed.clip_{str(clip).lower()}"]
+    np.testing.assert_array_equal(found, expected[:, 0, :7])
+
+
+def test_groot_action(arrays):
+    low, high = normalize.statistics(stats(arrays, "action"), "min_max", "stats")
+    found = normalize.GrootRange(low, high).unnormalise(arrays["action_normalised"])
+    np.testing.assert_array_equal(found, arrays["groot.action_unnormalised_clipped"])
+
+
+def test_statistics_refuse():
+    with pytest.raises(PolicyError, match=r"stats.json:arm.*'q99' missing.*there are: q01"):
+        normalize.statistics({"q01": [0.0]}, "quantiles", "stats.json:arm")
+    with pytest.raises(PolicyError, match="expected 3 values, found 2"):
+        normalize.statistics({"min": [0, 0], "max": [1, 1]}, "min_max", "stats.json", 3)
+    with pytest.raises(PolicyError, match="not finite"):
+        normalize.statistics({"min": [0.0], "max": [np.nan]}, "min_max", "stats.json")
+    with pytest.raises(PolicyError, match="unknown normalisation 'zscore'"):
+        normalize.lerobot("zscore", {}, "stats.json")
+
+
+def test_cases_are_all_covered(arrays):
+    """A new array in the fixture must not pass unread."""
+    known = ("stats.", "lerobot.", "openpi.", "groot", "state_raw", "action_normalised")
+    assert all(name.startswith(known) for name in cases("preprocess/normalisation")["arrays"])
