@@ -1,0 +1,401 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Which action belongs to this tick, and when to ask for the next chunk.
+
+Time is the absolute tick axis. A chunk's row belongs to the tick of its observation plus its index;
+a new chunk takes over at its true index, requests overlap with execution, and every way in which a
+chunk can fail to come ends in a named state of a standing arm.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, rows_of
+from phyai_ros.control.clock import Advance, TickAxis
+from phyai_ros.control.guard import Guard, Limits
+from phyai_ros.control.methods import Method, Replace
+from phyai_ros.control.progress import Progress
+from phyai_ros.control.ramp import Ramp
+from phyai_ros.control.requests import Requests
+from phyai_ros.control.states import Command, Counters, Request, State
+
+
+@dataclass(frozen=True)
+class HandoffConfig:
+    """All that can be set; times in seconds.
+
+    period: control tick. execution_horizon: rows executed of a chunk before the next takes over.
+    horizon: rows a chunk must have, None for any. margin: ticks by which a request goes out
+    earlier than the measured delay asks for. window, warm_up: of the delay estimate, in chunks.
+    request_timeout: an unanswered request is repeated after this, or three measured delays if that
+    is longer. fault_after: starved this long, the handoff faults. fault_after_broken: so many
+    unusable chunks in a row fault. ramp_speed: share of the velocity limit for the first move.
+    tracking_tolerance: after a hold, a joint (not a gripper) measured farther than this from its
+    command starts again from where it was measured. clock_jump: a forward step of the clock that
+    begins a new epoch. max_chunk_age: no older observation is acted on, even by a standing arm.
+    discrete: joints never interpolated or blended. first_epoch: lets a restarted handoff tell its
+    own chunks from its predecessor's.
+    """
+
+    period: float
+    execution_horizon: int
+    horizon: int | None = None
+    margin: int = 1
+    window: int = 10
+    warm_up: int = 1
+    request_timeout: float = 2.0
+    fault_after: float = 60.0
+    fault_after_broken: int = 10
+    ramp_speed: float = 0.5
+    tracking_tolerance: float = 0.1
+    clock_jump: float = 1.0
+    max_chunk_age: float = 5.0
+    discrete: tuple[str, ...] = ()
+    first_epoch: int = 1
+
+    def __post_init__(self) -> None:
+        for key in ("period", "request_timeout", "fault_after", "max_chunk_age", "ramp_speed"):
+            value = getattr(self, key)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{key}: expected a finite number above 0, found {value!r}")
+        if self.execution_horizon < 1 or self.margin < 0:
+            raise ValueError(
+                f"expected execution_horizon >= 1 and margin >= 0, "
+                f"found {self.execution_horizon} and {self.margin}"
+            )
+        if self.horizon is not None and self.execution_horizon > self.horizon:
+            raise ValueError(
+                f"execution_horizon: expected at most the chunk's horizon {self.horizon}, "
+                f"found {self.execution_horizon}"
+            )
+
+
+class ChunkBuffer:
+    """The plan being executed, and how a new one is joined to it."""
+
+    def __init__(self, names: tuple[str, ...], method: Method, discrete: tuple[str, ...]) -> None:
+        unknown = [n for n in discrete if n not in names]
+        if unknown:
+            raise ValueError(f"discrete joints {unknown}: expected some of {list(names)}")
+        self.names = names
+        self.method = method
+        self.held = np.array([n in discrete for n in names])
+        self.plan: Plan | None = None
+        self.first_use = 0
+
+    def clear(self) -> None:
+        self.plan = None
+        self.method.clear()
+
+    def splice(self, new: Plan, tick: int) -> None:
+        self.plan = self.method.splice(self.plan, new, tick, self.held)
+        self.first_use = tick
+
+    def row(self, tick: int) -> np.ndarray | None:
+        return None if self.plan is None else self.plan.row(tick)
+
+    def switch_tick(self, execution_horizon: int) -> int:
+        """The tick at which the next chunk should take over."""
+        if self.plan is None:
+            raise RuntimeError("no plan")
+        return min(self.first_use + execution_horizon * self.plan.stride, self.plan.end)
+
+
+class Handoff:
+    """Call ``tick`` once a control period, then ``request``; ``accept`` chunks as they come.
+
+    One thread at a time. Joint order everywhere: ``limits.names``. All times are seconds of the one
+    clock that also stamps the observations.
+    """
+
+    def __init__(self, limits: Limits, config: HandoffConfig, method: Method | None = None) -> None:
+        self.names = limits.names
+        self.config = config
+        self.counters = Counters()
+        self.guard = Guard(limits, config.period)
+        self.axis = TickAxis(config.period, jump=config.clock_jump)
+        self.buffer = ChunkBuffer(limits.names, method or Replace(), config.discrete)
+        self.requests = Requests(config)
+        self.epoch = config.first_epoch
+        self.instruction = ""
+        self.measured_delay = 0
+        self.last_drop = ""
+        self.progress = Progress()
+        self._ramp = Ramp(limits, config)
+        self._incoming: tuple[Chunk, np.ndarray, int] | None = None
+        self._state = State.WAITING
+        self._standing_reason = "no chunk yet"
+        self._held = False
+        self._fault = ""
+        self._starved_since: int | None = None
+        self._broken = 0
+        self._epoch_start: float | None = None
+        self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def epoch_start(self) -> float:
+        """Seconds; older observations belong to an older epoch."""
+        return self._epoch_start or 0.0
+
+    @property
+    def tick_number(self) -> int:
+        """The newest tick, -1 before the first."""
+        return self.axis.tick
+
+    # -- what people and other nodes ask for -------------------------------------------------
+
+    def hold(self, reason: str = "hold") -> None:
+        """Decelerate and stand until ``resume``. Chunks that come meanwhile are dropped."""
+        self._held = True
+        self._abandon(reason)
+
+    def resume(self, now: float) -> None:
+        """Leave a hold: a new epoch, so only what is seen from now on moves the arm."""
+        if self._held:
+            self._held = False
+            self._begin_epoch(now, "resumed: waiting for a fresh chunk")
+
+    def reset(self, now: float) -> None:
+        """New epoch; leaves a hold and a fault. The next command ramps from the measured state."""
+        self._held, self._fault, self._broken = False, "", 0
+        self._begin_epoch(now, "reset: waiting for a fresh chunk")
+
+    def set_instruction(self, text: str, now: float) -> None:
+        """A different task begins a new epoch; the same one again changes nothing."""
+        if text != self.instruction:
+            self.instruction = text
+            self._begin_epoch(now, "new instruction: waiting for its first chunk")
+
+    # -- chunks ------------------------------------------------------------------------------
+
+    def accept(self, chunk: Chunk) -> None:
+        """Take a chunk for the next tick. Raises ChunkRefused (already counted) when it is not
+        one that may move the arm; a chunk found expired only at that tick is counted there."""
+        try:
+            self._check_identity(chunk)
+            rows, stride = rows_of(
+                chunk, self.names, self.config.period, self.buffer.held, self.config.horizon
+            )
+        except ChunkRefused as refusal:
+            self._drop(refusal)
+            raise
+        self._broken = 0
+        self._incoming = (chunk, rows, stride)
+
+    def _check_identity(self, chunk: Chunk) -> None:
+        if chunk.epoch != self.epoch:
+            raise ChunkRefused(
+                Drop.OLD_EPOCH, f"chunk of epoch {chunk.epoch}, now is epoch {self.epoch}"
+            )
+        self.requests.answered(chunk)
+        if self._fault:
+            raise ChunkRefused(Drop.FAULT, self._fault)
+        if self._held:
+            raise ChunkRefused(Drop.HELD, self._standing_reason)
+        if not (math.isfinite(chunk.stamp) and chunk.stamp > 0):
+            raise ChunkRefused(
+                Drop.ZERO_STAMP, f"observation stamp: expected a time, found {chunk.stamp}"
+            )
+        newest = self._incoming[0] if self._incoming else None
+        if newest is None and self.buffer.plan is not None:
+            newest = self.buffer.plan.chunk
+        if newest is not None and chunk.stamp <= newest.stamp:
+            raise ChunkRefused(
+                Drop.SUPERSEDED,
+                f"observed at {chunk.stamp:.3f}, request {newest.request_id} answered with "
+                f"{newest.stamp:.3f} already",
+            )
+
+    def _drop(self, refusal: ChunkRefused) -> None:
+        self.counters.dropped[refusal.reason.value] += 1
+        self.last_drop = str(refusal)
+        if refusal.reason in BROKEN:
+            self._broken += 1
+            if self._broken >= self.config.fault_after_broken and not self._fault:
+                self._abandon(f"{self._broken} unusable chunks in a row, last: {refusal}")
+                self._fault = self._standing_reason
+
+    def _adopt(self, tick: int, now: float) -> bool:
+        """Place the chunk that came since the last tick; True when this tick uses it first."""
+        if self._incoming is None:
+            return False
+        (chunk, rows, stride), self._incoming = self._incoming, None
+        elapsed = tick - self.axis.at(chunk.stamp)
+        age = now - chunk.stamp
+        index = max(0, min(elapsed, self.progress.since(tick - elapsed)))
+        sent = self.requests.use(chunk, tick, elapsed)
+        self.measured_delay = max(elapsed, 0)
+        expected = sent.expected_delay
+        try:
+            if elapsed < -1:
+                raise ChunkRefused(Drop.FUTURE_STAMP, f"observed {-age:.3f} s in the future")
+            if age > self.config.max_chunk_age:
+                raise ChunkRefused(
+                    Drop.TOO_OLD,
+                    f"observed {age:.2f} s ago, allowed {self.config.max_chunk_age:g} s",
+                )
+            if index >= len(rows):
+                raise ChunkRefused(
+                    Drop.EXPIRED,
+                    f"{index} ticks were executed since its observation, it has {len(rows)}: "
+                    f"inference takes longer than the chunk lasts",
+                )
+        except ChunkRefused as refusal:
+            self._drop(refusal)
+            return False
+        if expected and elapsed > expected:
+            self.counters.late_chunks += 1
+        self.counters.accepted_chunks += 1
+        if not self.buffer.method.overlapped:
+            rows = rows[: index + self.config.execution_horizon * stride]
+        self.buffer.splice(Plan(tick - index, rows, chunk, stride), tick)
+        return True
+
+    # -- the tick ----------------------------------------------------------------------------
+
+    def tick(self, now: float, measured: np.ndarray | None) -> Command:
+        """One control period. measured: float [joints], newest joint positions, None when they
+        are missing or too old; needed only to start moving."""
+        step = self.axis.advance(now)
+        if step.repeated:
+            return replace(self._command, repeated=True, first_use=False)
+        self.counters.ticks += 1
+        self.counters.missed_ticks += step.missed
+        if self._epoch_start is None:
+            self._epoch_start = now
+        if step.jumped:
+            self.counters.clock_jumps += 1
+            self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
+        self.progress.advance(step.tick)
+        fresh = self._adopt(step.tick, now)
+        self._command = self._decide(step, now, measured, fresh)
+        self._state = self._command.state
+        executing = self._state in (State.EXECUTING, State.RAMPING)
+        self.progress.mark(self._command.positions if executing else None)
+        return self._command
+
+    def _decide(
+        self, step: Advance, now: float, measured: np.ndarray | None, fresh: bool
+    ) -> Command:
+        tick = step.tick
+        if measured is not None and not np.isfinite(measured).all():
+            self.counters.bad_measurements += 1
+            measured = None
+        row = self.buffer.row(tick)
+        if row is None or self._fault or self._held:
+            return self._stand(step)
+        if self._state not in (State.EXECUTING, State.RAMPING, State.STARVED):
+            if measured is None:
+                return self._stand(step, "no usable joint state to start from")
+            self._start(measured, row, tick)
+        self._starved_since = None
+        target = self._ramp.blend(row, tick)
+        positions, limited = self.guard.step(target)
+        plan = self.buffer.plan
+        assert plan is not None
+        ramping = self._ramp.active(tick)
+        return Command(
+            tick,
+            State.RAMPING if ramping else State.EXECUTING,
+            "moving from the measured state to the chunk" if ramping else "executing",
+            positions,
+            request_id=plan.chunk.request_id,
+            epoch=self.epoch,
+            index=(tick - plan.first) // plan.stride,
+            remaining=plan.end - tick - 1,
+            action_age=now - plan.chunk.stamp,
+            limited=limited,
+            first_use=fresh,
+            jitter=step.jitter,
+            missed=step.missed,
+        )
+
+    def _start(self, measured: np.ndarray, row: np.ndarray, tick: int) -> None:
+        last = self.guard.last
+        base = np.array(measured, dtype=np.float64)
+        if last is not None:
+            # Standing under our own command: that command is the start, unless the arm is
+            # elsewhere (pushed, stopped by its own safety). A gripper on an object never is.
+            away = (np.abs(base - last) > self.config.tracking_tolerance) & ~self.buffer.held
+            self.counters.rebases += bool(away.any())
+            base = np.where(away, base, last)
+        self.guard.start(base)
+        self._ramp.start(base, row, tick)
+
+    def _stand(self, step: Advance, reason: str = "") -> Command:
+        tick = step.tick
+        positions: np.ndarray | None = None
+        if self.guard.last is None:
+            state = State.HOLDING if self._held else State.WAITING
+            reason = reason or self._standing_reason
+        else:
+            if self._state in (State.EXECUTING, State.RAMPING) and self.buffer.plan is not None:
+                self._run_out(tick)
+            starved = self._starved_since is not None
+            if starved:
+                self.counters.starved_ticks += 1 + step.missed
+            positions = self.guard.brake()
+            decelerating = starved and not self.guard.standing
+            state = State.STARVED if decelerating else State.HOLDING
+            reason = reason or self._standing_reason
+            self._check_starved(tick)
+        if self._fault:
+            state, reason = State.FAULT, self._fault
+            if self.guard.standing:
+                # Nothing is published in a fault, so the arm may be moved by hand: after the
+                # reset the first command starts from where it is then.
+                positions = None
+                self.guard.stop()
+        return Command(
+            tick,
+            state,
+            reason,
+            positions,
+            epoch=self.epoch,
+            jitter=step.jitter,
+            missed=step.missed,
+        )
+
+    def _run_out(self, tick: int) -> None:
+        """The plan ended with nothing behind it."""
+        if self.buffer.method.overlapped:
+            self._starved_since = tick
+            self._standing_reason = "the chunk ran out before the next one came"
+        else:
+            self._standing_reason = f"{self.buffer.method.name}: thinking"
+
+    def _check_starved(self, tick: int) -> None:
+        if self._starved_since is None or self._fault:
+            return
+        seconds = (tick - self._starved_since) * self.config.period
+        if seconds > self.config.fault_after:
+            self._abandon(f"no chunk for {seconds:.1f} s")
+            self._fault = self._standing_reason
+
+    def _abandon(self, reason: str) -> None:
+        """Let go of the plan: the arm decelerates and stands."""
+        self.buffer.clear()
+        self._incoming = None
+        self._starved_since = None
+        self._standing_reason = reason
+        self.requests.forget()
+
+    def _begin_epoch(self, now: float, reason: str) -> None:
+        self.epoch += 1
+        self._epoch_start = now
+        self._abandon(reason)
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def request(self, now: float) -> Request | None:
+        """The next request, when it is due: call after every ``tick``."""
+        if not self.axis.started or self._held or self._fault or self._incoming is not None:
+            return None
+        return self.requests.due(self, now)

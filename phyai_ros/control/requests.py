@@ -1,0 +1,129 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""When to ask for the next chunk, and which question an answer belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phyai_ros.control.chunk import Chunk, ChunkRefused, Drop
+from phyai_ros.control.delay import DelayEstimator
+from phyai_ros.control.states import Request, State
+
+if TYPE_CHECKING:
+    from phyai_ros.control.handoff import Handoff, HandoffConfig
+
+REMEMBERED = 64
+LATER = 1e-6
+"""Seconds; the least that tells two stamps apart in a double that counts from 1970."""
+
+
+class Requests:
+    """Requests sent, the delay they take, and when the next is due.
+
+    Two delays, both in ticks: ``lead`` from the request to the first tick that uses its answer
+    (when to ask), ``delay`` from the observation to that tick (what the answer loses).
+    """
+
+    def __init__(self, config: HandoffConfig) -> None:
+        self._config = config
+        self.lead = DelayEstimator(config.window, config.warm_up)
+        self.delay = DelayEstimator(config.window, config.warm_up)
+        self.timeouts = 0
+        self._next_id = 1
+        self._sent: dict[int, Request] = {}
+        self._answered: set[int] = set()
+        self._open: tuple[int, float] | None = None
+
+    def forget(self) -> None:
+        """No request is waited for any more."""
+        self._open = None
+
+    def answered(self, chunk: Chunk) -> None:
+        """Note an answer. Raises ChunkRefused when nothing asked for it, or it came before."""
+        if chunk.request_id not in self._sent:
+            raise ChunkRefused(
+                Drop.UNKNOWN_REQUEST,
+                f"request {chunk.request_id} is not one of the last {len(self._sent)} sent",
+            )
+        if chunk.request_id in self._answered:
+            raise ChunkRefused(Drop.DUPLICATE, f"request {chunk.request_id} was answered before")
+        self._answered.add(chunk.request_id)
+        if self._open is not None and self._open[0] <= chunk.request_id:
+            self._open = None
+
+    def use(self, chunk: Chunk, tick: int, elapsed: int) -> Request:
+        """Measure an answer at the tick that would use it first."""
+        sent = self._sent[chunk.request_id]
+        self.lead.add(tick - sent.tick)
+        self.delay.add(elapsed)
+        return sent
+
+    @property
+    def expected_delay(self) -> int:
+        """Ticks from observation to first use to plan with; 0 while nothing is known."""
+        known = self.delay.maximum
+        return 0 if known is None else known
+
+    def due(self, handoff: Handoff, now: float) -> Request | None:
+        tick = handoff.tick_number
+        if self._open is not None:
+            slowest = 3.0 * (self.lead.maximum or 0) * self._config.period
+            if 0.0 <= now - self._open[1] <= max(self._config.request_timeout, slowest):
+                return None
+            self.timeouts += 1
+            handoff.counters.request_timeouts += 1
+        elif not self._wanted(handoff, tick):
+            return None
+        request = self._build(handoff, tick)
+        self._next_id += 1
+        self._sent[request.request_id] = request
+        while len(self._sent) > REMEMBERED:
+            oldest = next(iter(self._sent))
+            del self._sent[oldest]
+            self._answered.discard(oldest)
+        self._open = (request.request_id, now)
+        return request
+
+    def _wanted(self, handoff: Handoff, tick: int) -> bool:
+        buffer = handoff.buffer
+        if buffer.plan is None:
+            return True
+        if not buffer.method.overlapped:
+            return handoff.state is State.HOLDING and handoff.guard.standing
+        lead = self.lead.maximum
+        if lead is None:
+            return True  # nothing measured yet: ask at once rather than guess
+        remaining = buffer.switch_tick(self._config.execution_horizon) - tick
+        return remaining <= lead + self._config.margin
+
+    def _build(self, handoff: Handoff, tick: int) -> Request:
+        plan = handoff.buffer.plan
+        delay, lead = self.expected_delay, self.lead.maximum or 0
+        start = handoff.epoch_start
+        leftover = np.zeros((0, len(handoff.names)))
+        first, committed = tick + 1, 0
+        if plan is not None:
+            start = max(start, plan.chunk.stamp + LATER)
+            if not handoff.buffer.method.overlapped:
+                start = max(start, handoff.axis.time(tick))
+            elif handoff.state in (State.EXECUTING, State.RAMPING):
+                # The observation that answers may be older than this request by delay - lead.
+                sent = handoff.progress.commands(tick - max(delay - lead, 0) - self._config.margin)
+                first = tick + 1 - len(sent)
+                leftover = np.vstack([*sent, plan.between(tick + 1, plan.end)])
+                committed = min(len(leftover), max(tick + lead - first, len(sent)))
+        return Request(
+            request_id=self._next_id,
+            epoch=handoff.epoch,
+            tick=tick,
+            not_before=start,
+            expected_delay=delay,
+            first_time=handoff.axis.time(first),
+            joint_names=handoff.names,
+            step=self._config.period,
+            leftover=leftover,
+            committed=committed,
+            instruction=handoff.instruction,
+        )
