@@ -8,7 +8,7 @@ on x and the prediction, with tensors that stay in place, so that a captured loo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -146,24 +146,34 @@ class RtcOverlap:
     that rises as 1 - exp(-rate t).
 
     target: [B, horizon, dim] normalised previous actions from the new chunk's row 0 on (padding
-    beyond the overlap is not read). overlap, frozen: rows.
+    beyond the overlap is not read). overlap, frozen: rows of each request.
     """
 
-    def __init__(self, target: torch.Tensor, overlap: int, frozen: int, rate: float):
-        rows = torch.arange(target.shape[1], device=target.device)
+    def __init__(
+        self, target: torch.Tensor, overlap: Sequence[int], frozen: Sequence[int], rate: float
+    ):
+        horizon, device = target.shape[1], target.device
+        rows = torch.arange(horizon, device=device)
         self.target = target
-        self.replaced = (rows < overlap)[None, :, None]
-        strength = torch.ones(target.shape[1], device=target.device, dtype=target.dtype)
-        between = overlap - frozen
-        t = torch.linspace(0.0, 1.0, between + 2, device=target.device)
-        ramp = 1 - torch.exp(-rate * t)
-        ramp = ramp / ramp[-1].clamp_min(1e-8)
-        strength[:frozen] = 0.0
-        strength[frozen:overlap] = ramp[1:-1]
-        self.strength = strength[None, :, None]
+        self.replaced = (rows < torch.tensor(list(overlap), device=device)[:, None])[..., None]
+        strengths = [
+            _overlap_strength(horizon, o, f, rate) for o, f in zip(overlap, frozen, strict=True)
+        ]
+        self.strength = torch.stack(strengths).to(device)[..., None]
 
     def start(self, x: torch.Tensor) -> torch.Tensor:
         return torch.where(self.replaced, self.target, x)
 
     def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
         return v * self.strength
+
+
+def _overlap_strength(horizon: int, overlap: int, frozen: int, rate: float) -> torch.Tensor:
+    """float32 [horizon]: 0 on frozen rows, rising over the rest of the overlap, then 1."""
+    strength = torch.ones(horizon)
+    t = torch.linspace(0.0, 1.0, overlap - frozen + 2)
+    ramp = 1 - torch.exp(-rate * t)
+    ramp = ramp / ramp[-1].clamp_min(1e-8)
+    strength[:frozen] = 0.0
+    strength[frozen:overlap] = ramp[1:-1]
+    return strength

@@ -1,0 +1,61 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A request's Guidance (robot units) -> the solver's guide (normalised tensors)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from phyai_ros.engine import solver
+from phyai_ros.engine.models.base import GuidableAdapter
+from phyai_ros.engine.types import Guidance, Observation, PolicyError
+
+RTC_IDENTITY = "rtc_identity"
+RTC_OVERLAP = "rtc_overlap"
+METHODS = (RTC_IDENTITY, RTC_OVERLAP)
+
+
+def guide(
+    guidance: Sequence[Guidance | None],
+    observations: Sequence[Observation],
+    adapter: GuidableAdapter,
+    device: torch.device,
+) -> solver.Guide | None:
+    """One guide for the batch. Requests without guidance are left alone; all that have one must
+    use the same method."""
+    methods = {g.method for g in guidance if g is not None}
+    if not methods:
+        return None
+    if len(methods) > 1:
+        raise PolicyError(f"one batch, several guidance methods: {', '.join(sorted(methods))}")
+    shape = adapter.noise_shape(len(observations))
+    target = np.zeros(shape, np.float32)
+    for i, (wish, observation) in enumerate(zip(guidance, observations, strict=True)):
+        if wish is not None and len(wish.leftover):
+            rows = adapter.encode(np.asarray(wish.leftover, np.float64), observation)
+            target[i, : len(rows)] = rows
+    y = torch.from_numpy(target).to(device)
+    if methods == {RTC_IDENTITY}:
+        return solver.RtcIdentity(y, _identity_weights(guidance, shape, adapter).to(device))
+    rate = float(getattr(adapter, "rtc_ramp_rate", 6.0))
+    overlap = [0 if g is None else len(g.leftover) for g in guidance]
+    frozen = [0 if g is None else g.committed for g in guidance]
+    return solver.RtcOverlap(y, overlap, frozen, rate)
+
+
+def _identity_weights(
+    guidance: Sequence[Guidance | None], shape: tuple[int, ...], adapter: GuidableAdapter
+) -> torch.Tensor:
+    """W: 1 on committed rows, falling to 0 at horizon - execution_horizon or where the left-over
+    ends, and 0 in the columns that the robot does not have."""
+    horizon = shape[1]
+    weights = torch.zeros(shape)
+    for i, wish in enumerate(guidance):
+        if wish is not None:
+            rows = len(wish.leftover)
+            end = max(wish.committed, min(horizon - wish.execution_horizon, rows))
+            row = solver.prefix_weights(wish.committed, end, horizon)
+            weights[i, :, : adapter.spec.action_dim] = row[:, None]
+    return weights

@@ -1,0 +1,170 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The engine's front door: ``load_policy(...).infer(observation)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+
+from phyai_ros.engine import guidance as guidance_
+from phyai_ros.engine import hub, registry
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.base import Adapter, GuidableAdapter
+from phyai_ros.engine.runner import Runner
+from phyai_ros.engine.types import ActionChunk, Guidance, Observation, PolicyError, PolicySpec
+from phyai_ros.engine.validate import check_guidance, check_observation
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+Noise = np.ndarray | torch.Tensor
+"""float32 [horizon, model_action_dim], or with a batch axis in front."""
+
+
+class Policy:
+    """A loaded policy. Not thread-safe: one thread infers.
+
+    Noise that a caller does not give is drawn on the host from a generator seeded at load, so that
+    the same sequence of requests gives the same chunks on every run.
+    """
+
+    def __init__(self, adapter: Adapter, device: torch.device, seed: int = 0):
+        self.adapter = adapter
+        self.device = device
+        self.runner = Runner(adapter, device)
+        self._generator = torch.Generator()
+        self.seed(seed)
+
+    @property
+    def spec(self) -> PolicySpec:
+        return self.adapter.spec
+
+    def seed(self, seed: int) -> None:
+        """Start the noise sequence again."""
+        self._generator.manual_seed(seed)
+
+    def infer(
+        self,
+        observation: Observation,
+        noise: Noise | None = None,
+        guidance: Guidance | None = None,
+    ) -> ActionChunk:
+        """One observation -> one chunk. Raises PolicyError naming what does not fit."""
+        return self.infer_batch([observation], noise, [guidance])[0]
+
+    def infer_batch(
+        self,
+        observations: Sequence[Observation],
+        noise: Noise | None = None,
+        guidance: Sequence[Guidance | None] | None = None,
+    ) -> list[ActionChunk]:
+        """Independent requests in one pass; each chunk is the one its request would get alone."""
+        if not observations:
+            return []
+        for observation in observations:
+            check_observation(observation, self.spec)
+        guide = None
+        if guidance is not None and any(g is not None for g in guidance):
+            if len(guidance) != len(observations):
+                raise PolicyError(
+                    f"guidance: expected {len(observations)} entries, found {len(guidance)}"
+                )
+            for wish in guidance:
+                if wish is not None:
+                    check_guidance(wish, self.spec)
+            adapter = cast(GuidableAdapter, self.adapter)
+            guide = guidance_.guide(guidance, observations, adapter, self.device)
+        x = self._noise(len(observations), noise)
+        return self.runner.run(observations, x, guide)
+
+    def warm_up(self, image_sizes: Mapping[str, tuple[int, int]] | None = None) -> None:
+        """Infer on made-up observations, so that the first real one is not the slow one. Does not
+        touch the noise sequence. image_sizes: camera -> (height, width) that will come."""
+        spec = self.spec
+        size = spec.image_size or (240, 320)
+        sizes = {key: (image_sizes or {}).get(key, size) for key in spec.cameras}
+        images = {key: np.full((*s, 3), 127, np.uint8) for key, s in sizes.items()}
+        state = np.concatenate([_middle(f.size, f.statistics) for f in spec.state] or [np.zeros(0)])
+        observation = Observation(images, state, "warm up")
+        noise = torch.zeros(self.adapter.noise_shape(1))
+        for _ in range(2):
+            self.infer(observation, noise)
+
+    def _noise(self, batch: int, noise: Noise | None) -> torch.Tensor:
+        shape = tuple(self.adapter.noise_shape(batch))
+        if noise is None:
+            return torch.randn(shape, generator=self._generator).to(self.device)
+        given = torch.as_tensor(noise, dtype=torch.float32)
+        if given.shape == shape[1:] and batch == 1:
+            given = given[None]
+        if tuple(given.shape) != shape:
+            raise PolicyError(f"noise: expected shape {list(shape)}, found {list(given.shape)}")
+        if not torch.isfinite(given).all():
+            raise PolicyError("noise: not finite")
+        return given.to(self.device)
+
+
+def load_policy(
+    checkpoint: str | Path,
+    *,
+    family: str | None = None,
+    embodiment: str | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    revision: str | None = None,
+    seed: int = 0,
+) -> Policy:
+    """Load a policy from a checkpoint directory or hub id.
+
+    family: a name or alias of ``registry.families()``; None reads it from the checkpoint.
+    embodiment: the checkpoint's embodiment tag, where it has several. device: cpu, cuda, cuda:N.
+    dtype: float32 or bfloat16. revision: of a hub id.
+    Raises PolicyError naming file, key, expected and found.
+    """
+    where = _device(device)
+    if dtype not in DTYPES:
+        raise PolicyError(f"dtype {dtype!r} is not supported; known: {', '.join(DTYPES)}")
+    wanted = registry.resolve(family) if family is not None else None
+    opened = Checkpoint(hub.resolve(checkpoint, revision))
+    found = _detect(opened, wanted)
+    adapter = registry.build(
+        found, opened, embodiment=embodiment, device=where, dtype=DTYPES[dtype]
+    )
+    return Policy(adapter, where, seed)
+
+
+def _detect(opened: Checkpoint, wanted: str | None) -> str:
+    try:
+        found = registry.detect(opened)
+    except PolicyError:
+        if wanted is None:
+            raise
+        return wanted  # the checkpoint does not say; the user does
+    if wanted is not None and found != wanted:
+        raise PolicyError(
+            f"{opened.root / 'config.json'}: family {wanted!r} asked for, but this is {found!r}"
+        )
+    return found
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise PolicyError(f"device {name!r} is not one; known: cpu, cuda, cuda:N") from None
+    if device.type not in ("cpu", "cuda"):
+        raise PolicyError(f"device {name!r} is not supported; known: cpu, cuda, cuda:N")
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise PolicyError(f"device {name!r}: torch sees {count} CUDA devices here; try cpu")
+    return device
+
+
+def _middle(size: int, statistics: Mapping[str, np.ndarray]) -> np.ndarray:
+    mean = statistics.get("mean")
+    if mean is None or np.shape(mean) != (size,):
+        return np.zeros(size)
+    return np.asarray(mean, np.float64)

@@ -1,0 +1,73 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Is this observation one that the policy can use? Checked once, before any family's own code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phyai_ros.engine.types import Guidance, Observation, PolicyError, PolicySpec
+
+
+def check_observation(observation: Observation, spec: PolicySpec) -> None:
+    """Cameras (present, known, uint8 [H, W, 3]), state (length, finite), instruction (text).
+    Raises PolicyError naming camera or state column, expected and found."""
+    known = (*spec.cameras, *spec.optional_cameras)
+    for key in spec.cameras:
+        if key not in observation.images and key not in spec.optional_cameras:
+            raise PolicyError(
+                f"camera {key!r} missing; expected {', '.join(known)}; "
+                f"found {', '.join(observation.images) or 'none'}"
+            )
+    for key, image in observation.images.items():
+        if key not in known:
+            raise PolicyError(f"camera {key!r} is not one of the policy's: {', '.join(known)}")
+        _check_image(key, np.asarray(image))
+    state = np.asarray(observation.state)
+    if state.shape != (spec.state_dim,):
+        raise PolicyError(
+            f"state: expected {spec.state_dim} values ({', '.join(spec.state_names)}), "
+            f"found shape {state.shape}"
+        )
+    bad = ~np.isfinite(state)
+    if bad.any():
+        names = [name for name, b in zip(spec.state_names, bad, strict=True) if b]
+        raise PolicyError(f"state: not finite: {', '.join(names)}")
+    if not isinstance(observation.instruction, str):
+        raise PolicyError(f"instruction: expected text, found {type(observation.instruction)}")
+
+
+def _check_image(key: str, image: np.ndarray) -> None:
+    if np.issubdtype(image.dtype, np.floating) and not np.isfinite(image).all():
+        raise PolicyError(f"camera {key!r}: pixels are not finite")
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
+        raise PolicyError(
+            f"camera {key!r}: expected uint8 [height, width, 3] RGB, "
+            f"found {image.dtype} {list(image.shape)}"
+        )
+
+
+def check_guidance(guidance: Guidance, spec: PolicySpec) -> None:
+    """Method, shape, finiteness and the order 0 <= committed <= rows <= horizon."""
+    if guidance.method not in spec.guidance_methods:
+        raise PolicyError(
+            f"guidance {guidance.method!r} is not one that {spec.family} can do: "
+            f"{', '.join(spec.guidance_methods) or 'none'}"
+        )
+    leftover = np.asarray(guidance.leftover)
+    if leftover.ndim != 2 or leftover.shape[1] != spec.action_dim:
+        raise PolicyError(
+            f"guidance.leftover: expected [rows, {spec.action_dim}], found {list(leftover.shape)}"
+        )
+    if not np.isfinite(leftover).all():
+        raise PolicyError("guidance.leftover: not finite")
+    rows = len(leftover)
+    if not 0 <= guidance.committed <= rows or rows > spec.horizon:
+        raise PolicyError(
+            f"guidance: expected 0 <= committed <= left-over rows <= horizon {spec.horizon}, "
+            f"found committed {guidance.committed}, rows {rows}"
+        )
+    if not 0 < guidance.execution_horizon <= spec.horizon:
+        raise PolicyError(
+            f"guidance.execution_horizon: expected 1 to {spec.horizon}, "
+            f"found {guidance.execution_horizon}"
+        )
