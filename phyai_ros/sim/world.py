@@ -1,0 +1,180 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A robot and a task in the simulator: seeded episodes, stepping, commands, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from phyai_ros.sim import kinematics as kin
+from phyai_ros.sim import task
+from phyai_ros.sim.conveyor import Conveyor, Ride
+from phyai_ros.sim.physics import Physics
+from phyai_ros.sim.render import Renderer
+from phyai_ros.sim.scene import CAMERAS
+from phyai_ros.sim.state import State
+
+ROBOTS = ("ur10e",)
+TASKS = ("reach",)
+
+
+def make(
+    robot: str = "ur10e",
+    task: str = "reach",
+    seed: int = 0,
+    *,
+    width: int = 320,
+    height: int = 240,
+    conveyor: Conveyor | None = None,
+    instruction: str | None = None,
+) -> World:
+    """A world at the start of episode ``seed``. Raises ValueError listing what there is.
+
+    width, height: of pictures. conveyor: carries the target block. instruction: the same for every
+    episode; by default each episode draws its own.
+    """
+    for kind, name, known in (("robot", robot, ROBOTS), ("task", task, TASKS)):
+        if name not in known:
+            raise ValueError(f"unknown {kind} {name!r}; the simulator has {', '.join(known)}")
+    return World(seed, width=width, height=height, conveyor=conveyor, instruction=instruction)
+
+
+class World:
+    """One cell. Use it from one thread; a ``Renderer`` of its own serves another."""
+
+    joint_names = kin.JOINTS
+    cameras = CAMERAS
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        width: int = 320,
+        height: int = 240,
+        conveyor: Conveyor | None = None,
+        instruction: str | None = None,
+    ) -> None:
+        if instruction is not None:
+            task.target_colour(instruction)  # refuses before anything runs
+        self._size = (width, height)
+        self._conveyor = conveyor
+        self._fixed_instruction = instruction
+        self.physics = Physics((conveyor.x, *conveyor.range) if conveyor else None)
+        self._renderer: Renderer | None = None
+        self._ride: Ride | None = None
+        self.reset(seed)
+
+    def reset(self, seed: int) -> State:
+        """Starts episode ``seed``: blocks, arm and instruction re-drawn; the same for a seed."""
+        rng = np.random.default_rng(seed)
+        instruction, target = task.draw_instruction(rng)
+        if self._fixed_instruction is not None:
+            instruction = self._fixed_instruction
+            target = task.target_colour(instruction)
+        belt = (target, self._conveyor.x) if self._conveyor else None
+        blocks = task.draw_blocks(rng, belt)
+        self.seed = seed
+        self.set_state(State(task.draw_start(rng), blocks, instruction, target))
+        if self._conveyor:
+            self._ride = Ride(self._conveyor, rng)
+            self._carry()
+            self.physics.forward()
+        return self.state()
+
+    def set_state(self, state: State) -> None:
+        """Puts the cell into ``state``, at rest, and starts the judging afresh."""
+        self.instruction, self.target = state.instruction, state.target
+        self._ride = None
+        self.physics.data.time = 0.0
+        self.physics.data.qvel[:] = 0.0
+        self.physics.data.qacc_warmstart[:] = 0.0
+        self.physics.set_joints(state.joints)
+        self._yaws = {c: yaw for c, (_, _, yaw) in state.blocks.items()}
+        for colour, (x, y, yaw) in state.blocks.items():
+            self.physics.set_block(colour, x, y, yaw)
+        self.physics.forward()
+        self._due = 0.0
+        self.judge = task.Judge()
+        self._look()
+
+    def state(self) -> State:
+        """The present moment."""
+        positions, _ = self.physics.joints()
+        blocks = {}
+        for colour in self._yaws:
+            centre, _ = self.physics.block(colour)
+            blocks[colour] = (float(centre[0]), float(centre[1]), self.physics.block_yaw(colour))
+        velocity = np.array([0.0, self._ride.velocity]) if self._ride else np.zeros(2)
+        return State(positions, blocks, self.instruction, self.target, velocity)
+
+    def step(self, dt: float) -> None:
+        """Advances by ``dt`` seconds; what is less than a time step is kept for the next call."""
+        self._due += dt
+        timestep = self.physics.timestep
+        while self._due >= timestep - 1e-9:
+            self._due -= timestep
+            if self._ride:
+                self._ride.step(timestep)
+            self._carry()
+            self.physics.step()
+            self._look()
+
+    def set_command(self, command: Mapping[str, float]) -> None:
+        """Joint goals by name (rad, m); joints that are not named keep theirs.
+
+        Raises ValueError on an unknown joint or a value that is not finite; then nothing changes.
+        """
+        goal = self.physics.goal
+        for name, value in command.items():
+            if name not in kin.JOINTS:
+                raise ValueError(f"unknown joint {name!r}; there are {', '.join(kin.JOINTS)}")
+            if not np.isfinite(value):
+                raise ValueError(f"command {value} for {name}: must be finite")
+            goal[kin.JOINTS.index(name)] = value
+        self.physics.command(goal)
+
+    def joints(self) -> dict[str, tuple[float, float]]:
+        """Joint name -> (position, velocity); rad, rad/s, for the finger m, m/s."""
+        positions, velocities = self.physics.joints()
+        return {
+            n: (float(p), float(v))
+            for n, p, v in zip(kin.JOINTS, positions, velocities, strict=True)
+        }
+
+    def render(self, camera: str) -> np.ndarray:
+        """Picture of ``camera`` now: uint8 [height, width, 3], RGB."""
+        if self._renderer is None:
+            self._renderer = Renderer(self.physics.model, *self._size)
+        return self._renderer.render(self.physics.positions, camera)
+
+    def success(self) -> bool:
+        """Whether the task of this episode has been done (once done, it stays so)."""
+        return self.judge.success
+
+    @property
+    def time(self) -> float:
+        """Seconds since the episode began."""
+        return float(self.physics.data.time)
+
+    @property
+    def distance(self) -> float:
+        """Tool centre to target point, m."""
+        return self.judge.distance
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+
+    def _carry(self) -> None:
+        if self._ride is None or self._conveyor is None:
+            return
+        self.physics.set_block(
+            self.target, self._conveyor.x, self._ride.y, self._yaws[self.target],
+            self._ride.velocity,
+        )
+
+    def _look(self) -> None:
+        centre, _ = self.physics.block(self.target)
+        self.judge.update(self.time, *self.physics.tool(), centre[:2])
