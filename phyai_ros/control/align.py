@@ -1,0 +1,337 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""One moment of the robot out of streams that come when they like."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from phyai_ros.control.frame import AlignConfig, CameraStream, Frame, NotReady, Reason
+from phyai_ros.control.streams import BackInTime, CameraBuffer, JointBuffer, Stream
+
+__all__ = [
+    "AlignConfig",
+    "AlignCounters",
+    "CameraStream",
+    "Frame",
+    "NotReady",
+    "ObservationAligner",
+    "Reason",
+]
+
+
+@dataclass
+class AlignCounters:
+    frames: int = 0
+    time_went_back: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """By ``reason:stream``."""
+    foreign_joints: Counter[str] = field(default_factory=Counter)
+    """Samples of a joint from a second publisher, dropped, by ``joint@source``."""
+
+
+FROZEN_MESSAGES = 3
+"""Identical messages in a row before a camera may be called frozen."""
+
+
+class ObservationAligner:
+    """Buffers per stream, one ``Frame`` on demand. Thread-safe; never waits for anything.
+
+    The anchor is the newest time at which every camera has an image not after it and the set's
+    spread is within max_skew. Joints are interpolated to the anchor, each from its own samples, so
+    several publishers may each bring some. Time going backwards clears every buffer.
+    """
+
+    def __init__(
+        self,
+        cameras: Sequence[CameraStream],
+        joints: Sequence[str],
+        config: AlignConfig | None = None,
+    ) -> None:
+        if not any(not c.optional for c in cameras):
+            raise ValueError("cameras: expected at least one that is not optional")
+        self.config = config or AlignConfig()
+        self.counters = AlignCounters()
+        self._streams = {c.name: c for c in cameras}
+        reorder = self.config.reorder
+        self._cameras = {c.name: CameraBuffer(c.name, c.depth, reorder) for c in cameras}
+        self._joints = {j: JointBuffer(j, self.config.joint_depth, reorder) for j in joints}
+        self._posture: dict[str, float] = {}
+        self._sources: dict[str, set[str]] = {}
+        self._last_now = -math.inf
+        self._lock = threading.Lock()
+
+    def add_image(
+        self, camera: str, stamp: float, image: np.ndarray, received: float = math.nan
+    ) -> None:
+        """image: [height, width, channels], kept by reference: do not write to it afterwards.
+        received: seconds, when the message came, for reports."""
+        with self._lock:
+            buffer = self._cameras.get(camera)
+            if buffer is None:
+                raise ValueError(f"camera {camera!r}: expected one of {sorted(self._cameras)}")
+            try:
+                buffer.add(stamp, image, received, self._posture)
+            except BackInTime:
+                self._went_back()
+                buffer.add(stamp, image, received, self._posture)
+
+    def add_joints(
+        self,
+        source: str,
+        stamp: float,
+        positions: Mapping[str, float],
+        received: float = math.nan,
+    ) -> None:
+        """Positions by name, from one publisher (its topic, say). Names not asked for are ignored,
+        names left out keep their age. A joint belongs to the publisher that brought it first,
+        until that one falls silent for joint_max_age."""
+        with self._lock:
+            try:
+                self._add_joints(source, stamp, positions, received)
+            except BackInTime:
+                self._went_back()
+                self._add_joints(source, stamp, positions, received)
+
+    def _add_joints(
+        self, source: str, stamp: float, positions: Mapping[str, float], received: float
+    ) -> None:
+        self._sources.setdefault(source, set()).update(positions)
+        for name, position in positions.items():
+            buffer = self._joints.get(name)
+            if buffer is None:
+                continue
+            foreign = buffer.stamps and buffer.source != source
+            if foreign and stamp - buffer.stamps[-1] <= self.config.joint_max_age:
+                self.counters.foreign_joints[f"{name}@{source}"] += 1
+                continue
+            buffer.source = source
+            buffer.add(stamp, float(position), received)
+            if buffer.samples:
+                self._posture[name] = buffer.samples[-1]
+
+    def clear(self) -> None:
+        """Forget every sample; counters stay."""
+        with self._lock:
+            self._clear()
+
+    def _clear(self) -> None:
+        for stream in self._all():
+            stream.clear()
+        self._posture.clear()
+        self._last_now = -math.inf
+
+    def _went_back(self) -> None:
+        self.counters.time_went_back += 1
+        self._clear()
+
+    def _all(self) -> list[Stream]:
+        return [*self._cameras.values(), *self._joints.values()]
+
+    def assemble(self, now: float, not_before: float | None = None) -> Frame:
+        """The newest frame. now: seconds of the clock that stamps the messages. not_before: oldest
+        image that will do. Raises NotReady, counted by reason and stream."""
+        with self._lock:
+            if now < self._last_now - self.config.reorder:
+                self._went_back()
+            self._last_now = now
+            try:
+                frame = self._assemble(now, not_before)
+            except NotReady as refusal:
+                self.counters.refused[f"{refusal.reason.value}:{refusal.stream}"] += 1
+                raise
+            self.counters.frames += 1
+            return frame
+
+    def _assemble(self, now: float, not_before: float | None) -> Frame:
+        for name, stream in self._streams.items():
+            if not stream.optional:
+                self._check_camera(name, now)
+        chosen = self._newest_set(now)
+        stamps = {name: self._cameras[name].stamps[at] for name, at in chosen.items()}
+        anchor, oldest = max(stamps.values()), min(stamps.values())
+        if not_before is not None and oldest < not_before:
+            late = min(stamps, key=stamps.__getitem__)
+            raise NotReady(
+                Reason.NOT_YET, late, f"newest set has {oldest:.3f}, wanted from {not_before:.3f}"
+            )
+        ages = {name: now - stamp for name, stamp in stamps.items()}
+        joints = {}
+        for name, buffer in self._joints.items():
+            joints[name] = self._joint_at(buffer, anchor, now)
+            ages[name] = now - buffer.stamps[-1]
+        return Frame(
+            stamp=anchor,
+            oldest=oldest,
+            images={name: self._cameras[name].samples[at] for name, at in chosen.items()},
+            joints=joints,
+            ages=ages,
+            skew=anchor - oldest,
+            wait=now - oldest,
+        )
+
+    def _check_camera(self, name: str, now: float) -> None:
+        buffer = self._cameras[name]
+        self._check_came(buffer)
+        stream = self._streams[name]
+        newest = buffer.not_after(now + self.config.future)
+        if newest is None:
+            raise NotReady(
+                Reason.FUTURE_STAMP,
+                name,
+                f"stamped {buffer.stamps[0] - now:.3f} s ahead of this clock",
+            )
+        age = now - buffer.stamps[newest]
+        if age > stream.max_age:
+            if buffer.repeats >= FROZEN_MESSAGES:
+                raise NotReady(
+                    Reason.FROZEN,
+                    name,
+                    f"{buffer.repeats} messages in a row carry the stamp "
+                    f"{buffer.stamps[-1]:.3f}, {age:.3f} s old",
+                )
+            raise NotReady(
+                Reason.TOO_OLD, name, f"newest is {age:.3f} s old, allowed {stream.max_age:g} s"
+            )
+        still = buffer.stamps[newest] - buffer.unchanged_since
+        if buffer.unchanged >= FROZEN_MESSAGES and still >= self.config.frozen_after:
+            joint, moved = self._moved_since(buffer)
+            if moved >= self.config.frozen_motion:
+                raise NotReady(
+                    Reason.FROZEN,
+                    name,
+                    f"pixels unchanged for {still:.2f} s while {joint} moved by {moved:.3f}",
+                )
+
+    def _moved_since(self, buffer: CameraBuffer) -> tuple[str, float]:
+        moves = {
+            j: abs(p - buffer.posture[j]) for j, p in self._posture.items() if j in buffer.posture
+        }
+        joint = max(moves, key=moves.__getitem__, default="")
+        return joint, moves.get(joint, 0.0)
+
+    def _check_came(self, buffer: Stream) -> None:
+        if buffer.stamps:
+            return
+        if buffer.dropped["zero_stamp"]:
+            raise NotReady(
+                Reason.ZERO_STAMP,
+                buffer.name,
+                f"{buffer.dropped['zero_stamp']} messages came without a stamp",
+            )
+        if buffer.dropped["bad_image"]:
+            raise NotReady(
+                Reason.NEVER_CAME,
+                buffer.name,
+                f"{buffer.dropped['bad_image']} messages came, none with pixels",
+            )
+        raise NotReady(Reason.NEVER_CAME, buffer.name, "no message has come yet")
+
+    def _newest_set(self, now: float) -> dict[str, int]:
+        """Camera -> position in its buffer, for the newest set within max_skew."""
+        needed = [b for b in self._cameras.values() if not self._streams[b.name].optional]
+        anchors = {s for b in needed for s in b.stamps if s <= now + self.config.future}
+        newest: dict[str, int] | None = None
+        spread: dict[str, float] = {}
+        for anchor in sorted(anchors, reverse=True):
+            chosen: dict[str, int] = {}
+            for buffer in needed:
+                at = buffer.not_after(anchor)
+                if at is None:
+                    break
+                chosen[buffer.name] = at
+            if len(chosen) < len(needed):
+                break
+            stamps = {n: self._cameras[n].stamps[at] for n, at in chosen.items()}
+            spread = spread or stamps
+            if max(stamps.values()) - min(stamps.values()) <= self.config.max_skew:
+                newest = chosen
+                break
+        if newest is None:
+            laggard = min(spread, key=spread.__getitem__, default=needed[0].name)
+            behind = max(spread.values(), default=0.0) - spread.get(laggard, 0.0)
+            raise NotReady(
+                Reason.SKEW,
+                laggard,
+                f"{behind:.3f} s behind the newest camera, allowed {self.config.max_skew:g} s, "
+                f"and no older set is closer",
+            )
+        self._check_ages(newest, now)
+        self._add_optional(newest, now)
+        return newest
+
+    def _check_ages(self, chosen: Mapping[str, int], now: float) -> None:
+        for name, at in chosen.items():
+            age, allowed = now - self._cameras[name].stamps[at], self._streams[name].max_age
+            if age > allowed:
+                raise NotReady(
+                    Reason.TOO_OLD,
+                    name,
+                    f"the newest complete set has an image {age:.3f} s old, allowed {allowed:g} s",
+                )
+
+    def _add_optional(self, chosen: dict[str, int], now: float) -> None:
+        anchor = max(self._cameras[n].stamps[at] for n, at in chosen.items())
+        for name, stream in self._streams.items():
+            if not stream.optional:
+                continue
+            try:
+                self._check_camera(name, now)
+            except NotReady:
+                continue
+            buffer = self._cameras[name]
+            at = buffer.not_after(anchor)
+            if at is not None and anchor - buffer.stamps[at] <= self.config.max_skew:
+                chosen[name] = at
+
+    def _joint_at(self, buffer: JointBuffer, anchor: float, now: float) -> float:
+        name, allowed = buffer.name, self.config.joint_max_age
+        if not buffer.stamps:
+            if buffer.bad_stamp > 0:
+                raise NotReady(Reason.NON_FINITE, name, f"position is {buffer.bad_value}")
+            if buffer.dropped["zero_stamp"]:
+                self._check_came(buffer)
+            seen = {s: sorted(n) for s, n in self._sources.items()}
+            if not seen:
+                raise NotReady(Reason.NEVER_CAME, name, "no joint state has come yet")
+            raise NotReady(
+                Reason.JOINT_MISSING, name, f"no joint state names it; publishers bring {seen}"
+            )
+        if buffer.bad_stamp > buffer.stamps[-1]:
+            raise NotReady(Reason.NON_FINITE, name, f"position is {buffer.bad_value}")
+        age = now - buffer.stamps[-1]
+        if age > allowed:
+            raise NotReady(
+                Reason.TOO_OLD, name, f"newest is {age:.3f} s old, allowed {allowed:g} s"
+            )
+        before = buffer.not_after(anchor)
+        if before is None:
+            raise NotReady(
+                Reason.SKEW,
+                name,
+                f"first sample is {buffer.stamps[0] - anchor:.3f} s after the images",
+            )
+        t0, p0 = buffer.stamps[before], buffer.samples[before]
+        if before + 1 == len(buffer.stamps):
+            return p0
+        t1, p1 = buffer.stamps[before + 1], buffer.samples[before + 1]
+        if t1 - t0 > allowed:
+            raise NotReady(
+                Reason.TOO_OLD, name, f"a gap of {t1 - t0:.3f} s around the images' time"
+            )
+        return p0 + (p1 - p0) * (anchor - t0) / (t1 - t0)
+
+    def ages(self, now: float) -> dict[str, float]:
+        """Stream -> seconds since its newest sample; infinity when there is none."""
+        with self._lock:
+            return {s.name: now - s.stamps[-1] if s.stamps else math.inf for s in self._all()}
+
+    def dropped(self) -> dict[str, Counter[str]]:
+        """Stream -> messages dropped by reason."""
+        with self._lock:
+            return {s.name: Counter(+s.dropped) for s in self._all()}
