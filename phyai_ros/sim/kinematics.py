@@ -79,9 +79,9 @@ def tool(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def tool_down(point: np.ndarray, wrist_3: float | np.ndarray = 0.0) -> np.ndarray:
     """Arm joints [..., 6] that put the tool centre at ``point`` [..., 3] (m), pointing down.
 
-    In closed form; of the eight solutions it gives the one of the ready pose (shoulder forward, elbow up, wrist 2
-    at -90 degrees), which varies smoothly over the table. ``wrist_3`` is free (it turns the tool
-    about the vertical). Raises UnreachableError naming the first point out of reach.
+    In closed form; of the eight solutions it gives the one of the ready pose (shoulder forward,
+    elbow up, wrist 2 at -90 degrees), which varies smoothly over the table. ``wrist_3`` is free
+    (it turns the tool about the vertical). Raises UnreachableError naming the first point out of reach.
     """
     point = np.asarray(point, dtype=np.float64)
     # Origin of DH frame 5 in the DH base frame: straight above the tool centre point.

@@ -53,7 +53,7 @@ def mjcf(belt: tuple[float, float, float] | None = None, timestep: float = 0.002
     _arm(world)
     for colour in COLOURS:
         _block(world, colour)
-    _camera(world, "scene", (1.40, -0.30, 0.84), (0.57, 0.0, 0.03), fovy=46.0)
+    _camera(world, "scene", (1.40, -0.30, 0.84), (0.575, 0.0, 0.04), fovy=41.0)
     _camera(world, "overview", (1.55, -1.25, 0.95), (0.38, 0.0, 0.22), fovy=46.0)
     return ET.tostring(root, encoding="unicode")
 
