@@ -1,6 +1,9 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """ROS messages <-> the numpy values that control and engine work with.
 
+Values are carried, not judged: a zero stamp or a NaN reaches the aligner or the handoff, which name
+the state that follows from it. Only what contradicts itself is refused here.
+
 Stamps are whole nanoseconds wherever they are compared; a float of seconds (control's unit) holds
 today's Unix time to 0.24 microseconds.
 """
@@ -8,12 +11,15 @@ today's Unix time to 0.24 microseconds.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.control.states import Request
 from phyai_ros.engine.types import STAGES
 from phyai_ros.nodes import cdr, images
 from phyai_ros.nodes.cdr import NANOSECONDS
@@ -36,32 +42,13 @@ class ImageSample:
 class JointSample:
     """One publisher's joint state, by name.
 
-    positions: rad or m, finite. nonfinite: names whose position was NaN or infinite.
+    positions: rad or m, as sent. nonfinite: names whose position is NaN or infinite.
     """
 
     stamp: float
     stamp_ns: int
     positions: dict[str, float]
     nonfinite: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """An ActionChunk message as values. stamp: seconds, of the observation. step: seconds.
-
-    positions: float64 [horizon, joints], robot units. stages: seconds by stage, measured ones only.
-    """
-
-    stamp: float
-    request_id: int
-    epoch: int
-    policy: str
-    instruction: str
-    joint_names: tuple[str, ...]
-    step: float
-    positions: np.ndarray
-    committed: int = 0
-    stages: Mapping[str, float] = field(default_factory=dict)
 
 
 def stamp_to_ns(stamp: Any) -> int:
@@ -88,18 +75,9 @@ def set_time(target: Any, nanoseconds: int) -> Any:
     return target
 
 
-def check_stamp(stamp_ns: int) -> None:
-    """Refuse a stamp that its sender left unset: such samples would all seem simultaneous."""
-    if stamp_ns < 0:
-        raise MessageError(f"header.stamp {ns_to_seconds(stamp_ns)} s is before zero")
-    if stamp_ns == 0:
-        raise MessageError("header.stamp is zero: the sender does not stamp its messages")
-
-
 def image_from_raw(buffer: bytes) -> ImageSample:
     """Serialised sensor_msgs/Image -> a view of its pixels. Raises ValueError's subclasses."""
     raw = cdr.read_image(buffer)
-    check_stamp(raw.stamp_ns)
     layout = images.PixelLayout(raw.height, raw.width, raw.encoding, raw.step)
     pixels = images.rgb_view(layout, raw.data)
     return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels)
@@ -108,7 +86,6 @@ def image_from_raw(buffer: bytes) -> ImageSample:
 def compressed_from_raw(buffer: bytes) -> ImageSample:
     """Serialised sensor_msgs/CompressedImage -> decoded pixels. Raises ValueError's subclasses."""
     raw = cdr.read_compressed_image(buffer)
-    check_stamp(raw.stamp_ns)
     pixels = images.decode_compressed(raw.format, raw.data)
     return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels)
 
@@ -120,7 +97,6 @@ def joints_from_message(message: Any) -> JointSample:
     efforts alone) gives none. Raises MessageError when names and positions do not pair up.
     """
     stamp_ns = stamp_to_ns(message.header.stamp)
-    check_stamp(stamp_ns)
     names, values = list(message.name), message.position
     if len(values) not in (0, len(names)):
         raise MessageError(f"{len(names)} joint names but {len(values)} positions")
@@ -128,9 +104,8 @@ def joints_from_message(message: Any) -> JointSample:
     if len(values) and len(pairs) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise MessageError(f"joint names appear twice: {', '.join(twice)}")
-    finite = {name: float(value) for name, value in pairs.items() if math.isfinite(value)}
-    nonfinite = tuple(name for name in pairs if name not in finite)
-    return JointSample(ns_to_seconds(stamp_ns), stamp_ns, finite, nonfinite)
+    nonfinite = tuple(name for name, value in pairs.items() if not math.isfinite(value))
+    return JointSample(ns_to_seconds(stamp_ns), stamp_ns, pairs, nonfinite)
 
 
 def fill_stages(target: Any, stages: Mapping[str, float]) -> Any:
@@ -146,8 +121,10 @@ def stages_from_message(message: Any) -> dict[str, float]:
     return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
-def fill_chunk(target: Any, chunk: Chunk) -> Any:
-    """Chunk -> ActionChunk message. Raises MessageError unless positions is [rows, joints]."""
+def fill_chunk(target: Any, chunk: Chunk, stages: Mapping[str, float]) -> Any:
+    """Chunk and stage seconds -> ActionChunk message.
+
+    Raises MessageError unless positions is [rows, joints]."""
     positions = np.ascontiguousarray(chunk.positions, np.float64)
     if positions.ndim != 2 or positions.shape[1] != len(chunk.joint_names):
         raise MessageError(
@@ -161,7 +138,7 @@ def fill_chunk(target: Any, chunk: Chunk) -> Any:
     target.horizon = positions.shape[0]
     target.positions = positions.ravel().tolist()
     target.committed = chunk.committed
-    fill_stages(target.stages, chunk.stages)
+    fill_stages(target.stages, stages)
     return target
 
 
@@ -195,5 +172,35 @@ def chunk_from_message(message: Any) -> Chunk:
         step=ns_to_seconds(stamp_to_ns(message.step)),
         positions=positions,
         committed=int(message.committed),
-        stages=stages_from_message(message.stages),
+    )
+
+
+def fill_request(target: Any, request: Request) -> Any:
+    """Request -> InferenceRequest message; its tick stays at home."""
+    set_time(target.header.stamp, seconds_to_ns(request.not_before))
+    target.request_id, target.epoch = request.request_id, request.epoch
+    target.expected_delay = request.expected_delay
+    set_time(target.first_tick, seconds_to_ns(request.first_time))
+    target.joint_names = list(request.joint_names)
+    set_time(target.step, seconds_to_ns(request.step))
+    target.leftover = array("d", np.ascontiguousarray(request.leftover, np.float64).tobytes())
+    target.committed = request.committed
+    target.instruction = request.instruction
+    return target
+
+
+def request_from_message(message: Any) -> Request:
+    """InferenceRequest message -> Request (tick -1: only the sender knows it)."""
+    return Request(
+        request_id=int(message.request_id),
+        epoch=int(message.epoch),
+        tick=-1,
+        not_before=ns_to_seconds(stamp_to_ns(message.header.stamp)),
+        expected_delay=int(message.expected_delay),
+        first_time=ns_to_seconds(stamp_to_ns(message.first_tick)),
+        joint_names=tuple(message.joint_names),
+        step=ns_to_seconds(stamp_to_ns(message.step)),
+        leftover=rows_from_flat(message.leftover, len(message.joint_names), "leftover"),
+        committed=int(message.committed),
+        instruction=message.instruction,
     )

@@ -1,0 +1,89 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Where the control thread's results go: commands, requests, the handoff's state, its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phyai_ros.control.chunk import ChunkRefused
+from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.states import Request, State
+from phyai_ros.msg import HandoffState, InferenceRequest
+from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.control_loop import TickReport
+from phyai_ros.nodes.diagnostics import Window
+from phyai_ros.nodes.outputs import Output
+
+
+class HandoffSink:
+    """Publishes from the control thread; only attributes are read from elsewhere.
+
+    on_change: called on the control thread with every new (state, reason); must not block.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        handoff: Handoff,
+        output: Output,
+        on_change: Callable[[State, str], None],
+    ) -> None:
+        self.jitter, self.age, self.deliver = Window(), Window(), Window()
+        self.state, self.reason = State.WAITING, "not started"
+        self.note = ""
+        """What the executor's thread knows about a standstill; added to the reason."""
+        self.pace: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
+        """(jitter of this tick in seconds, deadlines missed so far), from the pacer."""
+        self._node = node
+        self._handoff = handoff
+        self._output = output
+        self._on_change = on_change
+        self._requests = node.create_publisher(InferenceRequest, "phyai/request", qos.request())
+        self._states = node.create_publisher(
+            HandoffState, "phyai/handoff_state", qos.handoff_state()
+        )
+
+    def command(self, positions: np.ndarray) -> None:
+        self._output.publish(positions)
+
+    def request(self, request: Request) -> None:
+        self._requests.publish(convert.fill_request(InferenceRequest(), request))
+
+    def refused(self, refusal: ChunkRefused) -> None:
+        # Counted by the handoff; diagnostics shows counts and the newest text once a second.
+        pass
+
+    def report(self, report: TickReport) -> None:
+        command, counters = report.command, self._handoff.counters
+        jitter, missed = self.pace()
+        self.jitter.add(abs(jitter))
+        if command.action_age == command.action_age:
+            self.age.add(command.action_age)
+        if report.deliver == report.deliver:
+            self.deliver.add(report.deliver)
+        reason = command.reason + (f"; {self.note}" if self.note else "")
+        if (command.state, reason) != (self.state, self.reason):
+            self.state, self.reason = command.state, reason
+            self._on_change(command.state, reason)
+        message = HandoffState(state=int(command.state), reason=reason)
+        convert.set_time(message.header.stamp, convert.seconds_to_ns(report.now))
+        message.request_id, message.epoch = command.request_id, command.epoch
+        message.index, message.remaining = command.index, command.remaining
+        message.expected_delay = self._handoff.requests.expected_delay
+        message.measured_delay = self._handoff.measured_delay
+        message.ticks, message.missed_ticks = counters.ticks, missed
+        message.starved_ticks = counters.starved_ticks
+        message.limited_ticks = self._handoff.guard.limited_ticks
+        message.late_chunks = counters.late_chunks
+        message.dropped_chunks = counters.dropped_chunks
+        message.action_age = command.action_age
+        message.tick_jitter = jitter
+        message.deliver = report.deliver
+        self._states.publish(message)
+
+    def destroy(self) -> None:
+        self._node.destroy_publisher(self._requests)
+        self._node.destroy_publisher(self._states)

@@ -1,0 +1,125 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The engine's thread: newest request in, one chunk out, and a name for everything that fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from phyai_ros.control.align import Frame, NotReady
+from phyai_ros.control.states import Request
+from phyai_ros.nodes.diagnostics import Reasons, Window
+from phyai_ros.nodes.sensors import FrameSource
+from phyai_ros.nodes.slot import Slot
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A chunk on its way out. positions: float64 [horizon, joints], robot units. stages: seconds
+    by stage, all but ``deliver``."""
+
+    request: Request
+    stamp: float
+    instruction: str
+    positions: np.ndarray
+    stages: Mapping[str, float]
+
+
+Infer = Callable[[Frame, Request], tuple[np.ndarray, Mapping[str, float], str]]
+"""Frame and request -> positions [horizon, joints], the engine's stages, instruction used."""
+
+
+class InferenceLoop:
+    """One thread, a depth-1 slot of requests: a newer request replaces one that still waits.
+
+    timeout: seconds to wait for an observation that may answer. publish and on_change are called
+    on this thread; on_change after every request whose outcome differs from the one before.
+    """
+
+    def __init__(
+        self,
+        source: FrameSource,
+        infer: Infer,
+        publish: Callable[[Answer], None],
+        on_change: Callable[[], None],
+        timeout: float,
+    ) -> None:
+        self.slot: Slot[Request] = Slot()
+        self.latency, self.wait = Window(), Window()
+        self.stages: Mapping[str, float] = {}
+        self.answered = 0
+        self.dropped = Reasons()
+        self.trouble: str | None = None
+        """Why the newest request has no answer; None when it has."""
+        self.traceback: str | None = None
+        self.busy = False
+        self._source = source
+        self._infer = infer
+        self._publish = publish
+        self._on_change = on_change
+        self._timeout = timeout
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="phyai_engine", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, request: Request) -> None:
+        self.slot.put(request)
+        self._source.ring()  # who waits for an observation for an older request stops waiting
+
+    def stop(self, patience: float = 1.5) -> bool:
+        """Ask the thread to end; False if an inference keeps it longer than ``patience`` s."""
+        self._stop = True
+        self.slot.close()
+        self._source.ring()
+        if self._thread.is_alive():
+            self._thread.join(patience)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (request := self.slot.take()) is not None:
+            self.busy = True
+            trouble = self._answer(request)
+            self.busy = False
+            if self._stop:
+                return
+            if trouble != self.trouble:
+                self.trouble = trouble
+                self._on_change()
+
+    def _superseded(self) -> bool:
+        return self._stop or self.slot.waiting
+
+    def _answer(self, request: Request) -> str | None:
+        """Answer one request; why there is no answer, for people, or None."""
+        try:
+            frame = self._source.wait_frame(request.not_before, self._timeout, self._superseded)
+        except NotReady as refusal:
+            if self._superseded():
+                self.dropped.add("superseded")
+                return self.trouble
+            self.dropped.add(f"{refusal.reason.value} {refusal.stream}")
+            return f"no observation within {self._timeout:g} s: {refusal}"
+        started = time.perf_counter()
+        try:
+            positions, stages, instruction = self._infer(frame, request)
+            stages = {"wait": frame.wait, **stages}
+            self._publish(Answer(request, frame.stamp, instruction, positions, stages))
+        except ValueError as error:
+            self.dropped.add(type(error).__name__)
+            return str(error)
+        except Exception as error:
+            self.dropped.add(type(error).__name__)
+            self.traceback = traceback.format_exc()
+            return f"{type(error).__name__}: {error}"
+        self.latency.add(time.perf_counter() - started)
+        self.wait.add(frame.wait)
+        self.stages = stages
+        self.answered += 1
+        return None

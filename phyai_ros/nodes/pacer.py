@@ -1,0 +1,86 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A thread that wakes at absolute deadlines of the steady clock.
+
+An rclpy timer shares its executor with every subscription, so a burst of messages delays it; this
+thread only competes for the interpreter lock, and the switch interval bounds that.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+_SWITCH_INTERVAL = 0.0002
+"""Seconds until a waiting thread gets the interpreter lock (Python's default: 0.005)."""
+
+
+class Pacer:
+    """Calls ``tick()`` once a period until stopped.
+
+    missed: deadlines that passed without a call. jitter: seconds, start of the newest call against
+    its deadline. tick must not raise; if it does, pacing ends and ``on_error`` gets the exception.
+    """
+
+    def __init__(
+        self,
+        period: float,
+        tick: Callable[[], None],
+        on_error: Callable[[BaseException], None],
+        *,
+        realtime_priority: int = 0,
+    ) -> None:
+        self.period = period
+        self.missed = 0
+        self.jitter = math.nan
+        self.refusal: str | None = None
+        """Why the real-time priority was not given, for people."""
+        self._tick = tick
+        self._on_error = on_error
+        self._priority = realtime_priority
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="phyai_control", daemon=True)
+
+    def start(self) -> None:
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        # What exists by now stays: later collections only look at what ticks leave behind.
+        gc.collect()
+        gc.freeze()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns after the tick that is under way; safe to call twice and from the tick."""
+        self._stop = True
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._priority:
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self._priority))
+            except OSError as error:
+                self.refusal = (
+                    f"real-time priority {self._priority} not given: {error.strerror}; raise the "
+                    "rtprio limit of this user (/etc/security/limits.conf) or use 0"
+                )
+        deadline = time.monotonic()
+        while not self._stop:
+            now = time.monotonic()
+            if now < deadline:
+                time.sleep(deadline - now)
+                now = time.monotonic()
+            late = math.floor((now - deadline) / self.period)
+            if late > 0:
+                self.missed += late
+                deadline += late * self.period
+            self.jitter = now - deadline
+            try:
+                self._tick()
+            except BaseException as error:
+                self._on_error(error)
+                return
+            deadline += self.period

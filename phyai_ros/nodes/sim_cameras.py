@@ -1,0 +1,121 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The simulator's cameras: a thread that renders and publishes, so that physics never waits.
+
+An OpenGL context is current in one thread only; this one makes, uses and frees it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sensor_msgs.msg import Image
+
+from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.diagnostics import Window
+from phyai_ros.nodes.slot import Slot
+from phyai_ros.sim.render import Renderer
+
+
+@dataclass(frozen=True)
+class CameraSettings:
+    """names: cameras of the scene, which are also the roles in the topics' names."""
+
+    names: tuple[str, ...]
+    width: int
+    height: int
+    shadows: bool = False
+    antialias: bool = False
+
+
+class Cameras:
+    """``shoot`` posts a moment; all cameras show it under one stamp. A newer moment replaces one
+    that waits (``dropped`` counts them)."""
+
+    def __init__(self, node: Any, model: Any, settings: CameraSettings) -> None:
+        self.seconds = Window()
+        self.published = 0
+        self.failure: BaseException | None = None
+        self._node = node
+        self._model = model
+        self._settings = settings
+        self._slot: Slot[tuple[int, np.ndarray]] = Slot()
+        self._publishers = {
+            name: node.create_publisher(Image, f"camera/{name}/image_raw", qos.camera())
+            for name in settings.names
+        }
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sim_cameras", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        return self._slot.replaced
+
+    def wait_ready(self) -> None:
+        """Returns once pictures can be made; raises what prevents it."""
+        self._ready.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def shoot(self, stamp_ns: int, positions: np.ndarray) -> None:
+        """positions: a copy of the physics' generalised positions at ``stamp_ns``."""
+        self._slot.put((stamp_ns, positions))
+
+    def stop(self) -> None:
+        self._slot.close()
+        self._thread.join()
+
+    def destroy(self) -> None:
+        self.stop()
+        for publisher in self._publishers.values():
+            self._node.destroy_publisher(publisher)
+
+    def _run(self) -> None:
+        renderer: Renderer | None = None
+        try:
+            s = self._settings
+            renderer = Renderer(
+                self._model, s.width, s.height, shadows=s.shadows, antialias=s.antialias
+            )
+            self._render(renderer, np.zeros(self._model.nq), s.names)  # compiles the shaders
+            self._ready.set()
+            while (item := self._slot.take()) is not None:
+                stamp, positions = item
+                began = time.perf_counter()
+                for name, pixels in self._render(renderer, positions, s.names):
+                    self._publishers[name].publish(_message(stamp, name, pixels))
+                self.seconds.add(time.perf_counter() - began)
+                self.published += 1
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self._ready.set()
+            if renderer is not None:
+                renderer.close()
+
+    @staticmethod
+    def _render(
+        renderer: Renderer, positions: np.ndarray, names: Sequence[str]
+    ) -> list[tuple[str, np.ndarray]]:
+        """Every camera before anything is sent: a set leaves as close together as it can."""
+        return [(name, renderer.render(positions, name)) for name in names]
+
+
+def _message(stamp_ns: int, name: str, pixels: np.ndarray) -> Image:
+    message = Image(
+        height=pixels.shape[0],
+        width=pixels.shape[1],
+        encoding="rgb8",
+        step=pixels.shape[1] * 3,
+        # An array.array is taken over as it is; rclpy checks any other sequence byte by byte.
+        data=array("B", pixels.tobytes()),
+    )
+    message.header.frame_id = f"{name}_camera_optical_frame"
+    convert.set_time(message.header.stamp, stamp_ns)
+    return message

@@ -1,0 +1,333 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""sim_node: the simulated cell behind a real robot's topics, paced on the wall clock.
+
+Three threads: physics (steps, publishes joint states, alone touches the world), cameras (renders),
+and the executor's (messages and services; it only posts to the physics thread).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rcl_interfaces.msg import ParameterDescriptor, ParameterType
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+
+from phyai_ros.nodes import convert, diagnostics, lifecycle, params, qos
+from phyai_ros.nodes.cdr import NANOSECONDS
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
+from phyai_ros.nodes.pacer import Pacer
+from phyai_ros.nodes.params import Parameter
+from phyai_ros.nodes.sim_cameras import Cameras, CameraSettings
+from phyai_ros.nodes.sim_time import SimTime
+from phyai_ros.sim import kinematics as kin
+from phyai_ros.sim import task, world
+from phyai_ros.sim.conveyor import MAX_SPEED, Conveyor
+from phyai_ros.sim.episodes import Episodes
+from phyai_ros.sim.render import RenderingError
+
+SAMPLED = "sampled"
+_CYCLE = 0.005
+"""Period of the physics thread, s; also how long a command may wait."""
+
+PARAMETERS = (
+    params.AUTOSTART,
+    Parameter("robot", "ur10e", "simulated robot", choices=world.ROBOTS),
+    Parameter("task", "reach", "what the episodes are about", choices=world.TASKS),
+    Parameter("seed", 0, "seed of the first episode; each next one adds 1", low=0, high=2**31),
+    Parameter(
+        "instruction",
+        SAMPLED,
+        "the task in words, for every episode; 'sampled' or empty: each episode draws its own",
+    ),
+    Parameter("width", 320, "image width, pixels", low=16, high=1920),
+    Parameter("height", 240, "image height, pixels", low=16, high=1080),
+    Parameter("camera_rate", 20.0, "images a second and camera", low=0.5, high=120.0),
+    Parameter("joint_rate", 100.0, "joint states a second", low=1.0, high=200.0),
+    Parameter("shadows", False, "render shadows (slow without a GPU)"),
+    Parameter("antialias", False, "smooth edges (slow without a GPU)"),
+    Parameter(
+        "speed", 1.0, "simulated seconds a second; not 1: set publish_clock", low=0.05, high=20.0
+    ),
+    Parameter("publish_clock", False, "publish /clock and stamp with simulated time"),
+    Parameter("time_limit", task.TIME_LIMIT, "s, an episode's time", low=0.5, high=600.0),
+    Parameter(
+        "start_tolerance",
+        0.2,
+        "rad, farther from the arm the first command of an episode is refused",
+        low=0.01,
+        high=10.0,
+    ),
+    Parameter(
+        "conveyor_speed", 0.0, "m/s of the target block; 0: it lies still", low=0.0, high=MAX_SPEED
+    ),
+    Parameter("conveyor_reversing", False, "the conveyor turns round at random"),
+)
+_JOINTS = ParameterDescriptor(
+    name="joints",
+    type=ParameterType.PARAMETER_STRING_ARRAY,
+    description="order of the values in a command, as of a forward position controller",
+    read_only=True,
+)
+
+
+class SimNode(lifecycle.ManagedNode):
+    """See the module. Service ``~/reset``: the next seeded episode; answers with its JSON."""
+
+    PARAMETERS = PARAMETERS
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._pacer: Pacer | None = None
+        self._owned: list[Callable[[], Any]] = []
+        super().__init__("sim_node", **kwargs)
+        self.declare_parameter("joints", list(kin.JOINTS), _JOINTS)
+
+    # -- transitions -------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        values = params.read(self, self.PARAMETERS)
+        self._values = values
+        self._order = self._joint_order()
+        conveyor = None
+        if values.conveyor_speed > 0.0:
+            conveyor = Conveyor(values.conveyor_speed, values.conveyor_reversing)
+        fixed = values.instruction.strip()
+        self._world = world.make(
+            values.robot,
+            values.task,
+            values.seed,
+            conveyor=conveyor,
+            instruction=None if fixed in ("", SAMPLED) else fixed,
+        )
+        self._episodes = Episodes(
+            self._world, values.seed, values.time_limit, values.start_tolerance
+        )
+        self._log = diagnostics.EdgeLog(self.get_logger())
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._accepted = 0
+        self._bad = diagnostics.Reasons()
+        self._start_cameras()
+        self._connect()
+
+    def _joint_order(self) -> np.ndarray:
+        """Place in a command of each joint of ``kinematics.JOINTS``."""
+        names = list(self.get_parameter("joints").value)
+        if sorted(names) != sorted(kin.JOINTS):
+            raise params.ParameterError(
+                f"parameter 'joints' is {names}; allowed: {', '.join(kin.JOINTS)} in any order, "
+                "each once"
+            )
+        self._names = tuple(names)
+        return np.array([names.index(name) for name in kin.JOINTS])
+
+    def _start_cameras(self) -> None:
+        v = self._values
+        settings = CameraSettings(world.CAMERAS, v.width, v.height, v.shadows, v.antialias)
+        self._cameras = Cameras(self, self._world.physics.model, settings)
+        self._owned.append(self._cameras.destroy)
+        try:
+            self._cameras.wait_ready()
+        except RenderingError as error:
+            raise ValueError(str(error)) from error
+
+    def _connect(self) -> None:
+        self._joint_states = self._publisher(JointState, "joint_states", qos.joint_states())
+        self._episode = self._publisher(String, "sim/episode", qos.episode())
+        self._clock_topic = None
+        if self._values.publish_clock:
+            self._clock_topic = self._publisher(Clock, "/clock", qos.clock())
+        subscription = self.create_subscription(
+            Float64MultiArray,
+            "forward_position_controller/commands",
+            self._on_command,
+            qos.command(),
+        )
+        self._owned.append(lambda: self.destroy_subscription(subscription))
+        service = self.create_service(Trigger, "~/reset", self._on_reset)
+        self._owned.append(lambda: self.destroy_service(service))
+
+    def _publisher(self, kind: Any, topic: str, profile: Any) -> Any:
+        publisher = self.create_publisher(kind, topic, profile)
+        self._owned.append(lambda: self.destroy_publisher(publisher))
+        return publisher
+
+    def activate(self) -> None:
+        v = self._values
+        self._time = SimTime(v.speed, simulated_stamps=v.publish_clock)
+        self._next_joints = self._next_images = 0.0
+        self._announce("start")
+        publisher = diagnostics.Publisher(self, [self._statuses])
+        self._owned.append(publisher.destroy)
+        self._pacer = Pacer(_CYCLE, self._cycle, self._on_cycle_error)
+        self._pacer.start()
+
+    def deactivate(self) -> None:
+        if self._pacer is not None:
+            self._pacer.stop()
+            self._pacer = None
+
+    def teardown(self) -> None:
+        self.deactivate()
+        while self._owned:
+            self._owned.pop()()
+
+    # -- physics thread ----------------------------------------------------------------------
+
+    def _cycle(self) -> None:
+        while self._inbox:
+            self._inbox.popleft()()
+        self._world.step(self._time.advance(time.monotonic(), time.time_ns()))
+        stamp, now = self._time.stamp_ns, self._time.elapsed
+        outcome = self._episodes.update()
+        if self._clock_topic is not None:
+            message = Clock()
+            convert.set_time(message.clock, stamp)
+            self._clock_topic.publish(message)
+        if now >= self._next_joints:
+            self._next_joints = _after(self._next_joints, now, 1.0 / self._values.joint_rate)
+            self._publish_joints(stamp)
+        if now >= self._next_images:
+            self._next_images = _after(self._next_images, now, 1.0 / self._values.camera_rate)
+            self._cameras.shoot(stamp, self._world.physics.positions)
+        if outcome is not None:
+            self._announce("end")
+
+    def _publish_joints(self, stamp: int) -> None:
+        positions, velocities = self._world.physics.joints()
+        message = JointState(
+            name=list(kin.JOINTS), position=positions.tolist(), velocity=velocities.tolist()
+        )
+        message.header.frame_id = "base_link"
+        convert.set_time(message.header.stamp, stamp)
+        self._joint_states.publish(message)
+
+    def _announce(self, event: str) -> str:
+        about = {
+            "event": event,
+            **self._episodes.description(),
+            "time": self._time.stamp_ns / NANOSECONDS,
+        }
+        text = json.dumps(about)
+        self._episode.publish(String(data=text))
+        return text
+
+    def _apply(self, positions: np.ndarray) -> None:
+        refusal = self._episodes.command(positions)
+        if refusal is None:
+            self._accepted += 1
+        self._log.set("command", refusal)
+
+    # -- executor's thread -------------------------------------------------------------------
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        values = np.asarray(message.data, dtype=np.float64)
+        if len(values) != len(self._names):
+            self._reject(
+                "wrong length",
+                f"{len(values)} values, expected {len(self._names)}: {', '.join(self._names)}",
+            )
+        elif not np.isfinite(values).all():
+            bad = [n for n, v in zip(self._names, values, strict=True) if not np.isfinite(v)]
+            self._reject("not finite", f"not finite: {', '.join(bad)}")
+        else:
+            positions = values[self._order]
+            self._inbox.append(lambda: self._apply(positions))
+
+    def _reject(self, reason: str, text: str) -> None:
+        self._bad.add(reason)
+        self.get_logger().warning(f"command refused: {text}", throttle_duration_sec=1.0)
+
+    def _on_reset(self, request: Any, response: Any) -> Any:
+        done = threading.Event()
+        said: list[str] = []
+
+        def work() -> None:
+            self._episodes.begin_next()
+            said.append(self._announce("start"))
+            done.set()
+
+        if self._pacer is not None:
+            self._inbox.append(work)
+            response.success = done.wait(timeout=5.0)
+        response.message = said[0] if said else "the simulation is not running: is it active?"
+        return response
+
+    # -- watching ----------------------------------------------------------------------------
+
+    def _on_cycle_error(self, error: BaseException) -> None:
+        text = "".join(traceback.format_exception(error))
+        self.get_logger().fatal(f"the simulation stopped:\n{text}")
+        self.failure = f"{type(error).__name__}: {error}"
+
+    def _statuses(self) -> list[Status]:
+        return [self._pace_status(), self._camera_status(), self._episode_status()]
+
+    def _pace_status(self) -> Status:
+        factor, lost = self._time.factor(), self._time.lost
+        slow = factor < 0.98 * self._values.speed
+        level = ERROR if self.failure else WARN if slow else OK
+        text = self.failure or f"{factor:.3f} of real time" + (", too slow" if slow else "")
+        pacer = self._pacer
+        return Status(
+            "pace",
+            level,
+            text,
+            {
+                "real-time factor": factor,
+                "wanted factor": self._values.speed,
+                "time given up s": lost,
+                "missed cycles": pacer.missed if pacer is not None else 0,
+            },
+        )
+
+    def _camera_status(self) -> Status:
+        p50, p99 = self._cameras.seconds.percentiles()
+        failure = self._cameras.failure
+        return Status(
+            "cameras",
+            ERROR if failure else OK,
+            repr(failure) if failure else f"{self._cameras.published} sets published",
+            {
+                "sets published": self._cameras.published,
+                "sets dropped": self._cameras.dropped,
+                "render and publish p50 s": p50,
+                "render and publish p99 s": p99,
+            },
+        )
+
+    def _episode_status(self) -> Status:
+        return Status(
+            "episode",
+            WARN if self._bad.total else OK,
+            f"{self._episodes.phase.value}: {self._world.instruction}",
+            {
+                "seed": self._episodes.seed,
+                "distance m": self._world.distance,
+                "commands accepted": self._accepted,
+                "commands away from the arm": self._episodes.refused,
+                "commands refused": str(self._bad),
+            },
+        )
+
+
+def _after(due: float, now: float, period: float) -> float:
+    """The next due time on the same grid; what was missed is not made up."""
+    return due + period * max(1.0, np.ceil((now - due) / period))
+
+
+def main() -> int:
+    return lifecycle.run(SimNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

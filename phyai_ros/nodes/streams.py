@@ -1,0 +1,122 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Subscriptions that know how they are doing: publishers, quality of service, age, refusals."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.qos import QoSProfile
+
+from phyai_ros.nodes import qos
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
+
+
+class Stream:
+    """One subscription. ``callback`` may raise: a ValueError refuses the message by its text, any
+    other exception is logged with its traceback; neither reaches the executor.
+
+    required: without it the node cannot work, so its absence is an error rather than a remark.
+    stale_after: seconds without a message until diagnostics call it stale.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        label: str,
+        message_type: Any,
+        topic: str,
+        profile: QoSProfile,
+        callback: Callable[[Any], None],
+        log: EdgeLog,
+        *,
+        raw: bool = False,
+        required: bool = True,
+        stale_after: float = float("inf"),
+    ) -> None:
+        self.label = label
+        self.received = 0
+        self.refused = Reasons()
+        self._node = node
+        self._message_type = message_type
+        self._profile = profile
+        self._callback = callback
+        self._log = log
+        self._required = required
+        self._stale_after = stale_after
+        self._refusal: str | None = None
+        self._last = float("nan")
+        self._subscription = node.create_subscription(
+            message_type, topic, self.deliver, profile, raw=raw
+        )
+        self.topic = self._subscription.topic_name
+
+    def deliver(self, message: Any) -> None:
+        """What the executor calls with each message."""
+        self.received += 1
+        self._last = time.monotonic()
+        try:
+            self._callback(message)
+        except ValueError as error:
+            self.refuse(type(error).__name__, str(error))
+        except Exception as error:
+            self.refuse(type(error).__name__, f"{error}\n{traceback.format_exc()}", error=True)
+        else:
+            self._refusal = None
+            self._log.set(self.topic, None)
+
+    def refuse(self, kind: str, text: str, *, error: bool = False) -> None:
+        """Count and report a message that is not used."""
+        self.refused.add(kind)
+        self._refusal = text
+        self._log.set(self.topic, text, error=error)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last message; NaN before the first."""
+        return time.monotonic() - self._last
+
+    def trouble(self) -> str | None:
+        """What keeps this stream from working right now, for people; None if nothing does."""
+        found = self._node.get_publishers_info_by_topic(self.topic)
+        problems = [p for p in map(self._mismatch, found) if p is not None]
+        if not found:
+            return f"no publisher on {self.topic}"
+        if len(problems) == len(found):
+            return "; ".join(problems)
+        if self._refusal is not None:
+            return f"refused: {self._refusal}"
+        if self.received == 0:
+            return f"{len(found)} publisher(s) on {self.topic}, but no message yet"
+        if self.age > self._stale_after:
+            return f"no message for {self.age:.1f} s on {self.topic}"
+        return "; ".join(problems) or None
+
+    def _mismatch(self, endpoint: Any) -> str | None:
+        who = f"publisher {endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
+        package, name = endpoint.topic_type.split("/")[0::2]
+        wanted = self._message_type
+        if (package, name) != (wanted.__module__.split(".")[0], wanted.__name__):
+            return (
+                f"{who} on {self.topic} sends {endpoint.topic_type}, "
+                f"expected {wanted.__module__.split('.')[0]}/msg/{wanted.__name__}"
+            )
+        offered = endpoint.qos_profile
+        reason = qos.incompatibility(offered.reliability, offered.durability, self._profile)
+        return f"{who} on {self.topic} has incompatible QoS, {reason}" if reason else None
+
+    def status(self) -> Status:
+        trouble = self.trouble()
+        level = OK if trouble is None else ERROR if self._required else WARN
+        values = {
+            "topic": self.topic,
+            "received": self.received,
+            "age": self.age,
+            "refused": self.refused,
+        }
+        return Status(self.label, level, trouble or "ok", values)
+
+    def destroy(self) -> None:
+        self._node.destroy_subscription(self._subscription)

@@ -1,0 +1,137 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The engine's thread against a real aligner, with an engine that tells what it was given."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from phyai_ros.control.align import CameraStream, ObservationAligner
+from phyai_ros.control.states import Request
+from phyai_ros.nodes.inference import Answer, InferenceLoop
+from phyai_ros.nodes.sensors import FrameSource
+
+
+class Rig:
+    """An InferenceLoop on a clock that the test sets."""
+
+    def __init__(self, infer=None, timeout=20.0):
+        self.time = 100.0
+        self.answers: list[Answer] = []
+        self.changes = threading.Semaphore(0)
+        self.published = threading.Semaphore(0)
+        aligner = ObservationAligner([CameraStream("scene")], ["pan"])
+        self.source = FrameSource(aligner, lambda: self.time)
+        self.loop = InferenceLoop(
+            self.source, infer or self.echo, self.publish, self.changes.release, timeout
+        )
+        self.loop.start()
+
+    def echo(self, frame, request):
+        return np.full((2, 1), frame.joints["pan"]), {"solver": 0.5}, request.instruction
+
+    def publish(self, answer):
+        self.answers.append(answer)
+        self.published.release()
+
+    def ask(self, request_id, not_before=0.0, instruction="reach"):
+        self.loop.submit(
+            Request(
+                request_id, 1, -1, not_before, 0, 0.0, ("pan",), 0.05, np.zeros((0, 1)), 0,
+                instruction,
+            )
+        )
+
+    def see(self, stamp, position=0.5):
+        self.time = stamp
+        self.source.aligner.add_joints("joints", stamp, {"pan": position})
+        self.source.aligner.add_image("scene", stamp, np.full((2, 2, 3), int(stamp * 10) % 255))
+        self.source.ring()
+
+
+@pytest.fixture
+def make():
+    rigs = []
+
+    def make_rig(*args, **kwargs):
+        rigs.append(Rig(*args, **kwargs))
+        return rigs[-1]
+
+    yield make_rig
+    assert all(rig.loop.stop(20) for rig in rigs)
+
+
+def test_a_request_waits_for_an_observation_that_is_not_older(make):
+    rig = make()
+    rig.see(100.0, 0.1)
+    rig.ask(1, not_before=100.1)
+    assert not rig.published.acquire(timeout=0.05)
+    rig.see(100.2, 0.2)
+    assert rig.published.acquire(timeout=20)
+    answer = rig.answers[0]
+    assert (answer.stamp, answer.positions[0, 0], answer.request.request_id) == (100.2, 0.2, 1)
+    assert set(answer.stages) == {"wait", "solver"}
+
+
+def test_a_newer_request_replaces_one_that_still_waits(make):
+    rig = make()
+    rig.ask(1)
+    rig.ask(2, instruction="other")
+    rig.see(100.0)
+    assert rig.published.acquire(timeout=20)
+    assert [a.request.request_id for a in rig.answers] == [2]
+    assert rig.loop.slot.replaced + rig.loop.dropped.as_dict().get("superseded", 0) == 1
+
+
+def test_the_wait_is_bounded_and_says_what_is_missing(make):
+    rig = make(timeout=0.02)
+    rig.ask(1)
+    assert rig.changes.acquire(timeout=20)
+    assert "no observation within 0.02 s: scene: never_came" in rig.loop.trouble
+    assert rig.loop.dropped.as_dict() == {"never_came scene": 1}
+    rig.see(100.0)
+    rig.ask(2)
+    assert rig.published.acquire(timeout=20)
+    assert rig.changes.acquire(timeout=20)
+    assert rig.loop.trouble is None
+
+
+@pytest.mark.parametrize(
+    ("error", "says"), [(ValueError("camera 'wrist' is missing"), "camera 'wrist' is missing"),
+                        (RuntimeError("out of memory"), "RuntimeError: out of memory")],
+)
+def test_no_failure_ends_the_thread(make, error, says):
+    failures = itertools.chain([error], itertools.repeat(None))
+
+    def infer(frame, request):
+        failure = next(failures)
+        if failure is not None:
+            raise failure
+        return np.zeros((1, 1)), {}, ""
+
+    rig = make(infer)
+    rig.see(100.0)
+    rig.ask(1)
+    assert rig.changes.acquire(timeout=20)
+    assert rig.loop.trouble == says
+    rig.ask(2)
+    assert rig.published.acquire(timeout=20)
+    assert rig.loop.answered == 1
+
+
+def test_a_cleared_source_answers_nothing_from_before(make):
+    rig = make()
+    rig.see(100.0, 0.1)
+    rig.source.clear()
+    rig.ask(1)
+    assert not rig.published.acquire(timeout=0.05)
+    # The aligner finds out that time went back when it assembles, and may clear once more.
+    for k in range(100):
+        rig.see(50.0 + 0.1 * k, 0.3)
+        if rig.published.acquire(timeout=0.2):
+            break
+    assert [a.stamp < 100.0 for a in rig.answers] == [True]
+    assert rig.answers[0].positions[0, 0] == 0.3

@@ -1,0 +1,59 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Measured positions for the first ramp: by name, whole, fresh."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from phyai_ros.nodes.convert import JointSample
+from phyai_ros.nodes.joint_buffer import JointBuffer
+
+
+def sample(**positions: float) -> JointSample:
+    return JointSample(1.0, 1_000_000_000, positions)
+
+
+@pytest.fixture
+def buffer() -> JointBuffer:
+    return JointBuffer(("pan", "lift", "finger"), max_age=0.5)
+
+
+def test_two_publishers_each_bring_a_part(buffer):
+    buffer.add(sample(lift=2.0, pan=1.0), now=10.0)
+    assert buffer.positions(10.0) is None
+    assert buffer.trouble(10.0) == "no position yet of finger"
+    buffer.add(sample(finger=3.0, unrelated=9.0), now=10.1)
+    assert buffer.positions(10.1).tolist() == [1.0, 2.0, 3.0]
+    assert buffer.trouble(10.1) is None
+
+
+def test_one_old_joint_makes_the_whole_unusable(buffer):
+    buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=10.0)
+    buffer.add(sample(pan=1.0, lift=2.0), now=10.6)
+    assert buffer.positions(10.6) is None
+    assert buffer.trouble(10.6) == "older than 0.5 s: finger"
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_position_that_is_no_number_makes_its_joint_unknown_until_a_good_one(buffer, bad):
+    buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=10.0)
+    buffer.add(sample(lift=bad), now=10.1)
+    assert buffer.positions(10.1) is None
+    assert buffer.trouble(10.1) == "position is not a number: lift"
+    buffer.add(sample(lift=2.5), now=10.2)
+    assert buffer.positions(10.2).tolist() == [1.0, 2.5, 3.0]
+
+
+def test_what_was_read_does_not_change_afterwards(buffer):
+    buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=10.0)
+    before = buffer.positions(10.0)
+    buffer.add(sample(pan=5.0), now=10.0)
+    assert before.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_clear_forgets(buffer):
+    buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=10.0)
+    buffer.clear()
+    assert buffer.positions(10.0) is None

@@ -1,0 +1,89 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The control thread's pacing: order and counting, never durations, decide."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from phyai_ros.nodes.pacer import Pacer
+
+
+class Ticks:
+    """Counts ticks and lets a test wait for the n-th."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._condition = threading.Condition()
+
+    def __call__(self) -> None:
+        with self._condition:
+            self.count += 1
+            self._condition.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        with self._condition:
+            assert self._condition.wait_for(lambda: self.count >= count, timeout=20)
+
+
+def no_error(error: BaseException) -> None:
+    raise error
+
+
+def test_ticks_until_stopped_and_not_after():
+    ticks = Ticks()
+    pacer = Pacer(0.001, ticks, no_error)
+    pacer.start()
+    ticks.wait_for(5)
+    pacer.stop()
+    pacer.stop()
+    after = ticks.count
+    time.sleep(0.01)
+    assert ticks.count == after
+
+
+def test_deadlines_that_pass_during_a_slow_tick_are_missed_not_made_up_for():
+    starts: list[float] = []
+    ticks = Ticks()
+
+    def tick() -> None:
+        starts.append(time.monotonic())
+        if len(starts) == 1:
+            time.sleep(0.11)
+        ticks()
+
+    pacer = Pacer(0.02, tick, no_error)
+    pacer.start()
+    ticks.wait_for(4)
+    pacer.stop()
+    assert pacer.missed >= 4  # deadlines at 20, 40, 60, 80 ms came during the first tick
+    # no burst afterwards: the calls follow deadlines, one period apart or more
+    elapsed = starts[-1] - starts[0]
+    assert elapsed >= (pacer.missed + len(starts) - 1) * 0.02 - 0.02
+
+
+def test_an_exception_ends_pacing_and_is_handed_over():
+    caught: list[BaseException] = []
+    done = threading.Event()
+
+    def tick() -> None:
+        raise RuntimeError("broken")
+
+    def on_error(error: BaseException) -> None:
+        caught.append(error)
+        done.set()
+
+    pacer = Pacer(0.001, tick, on_error)
+    pacer.start()
+    assert done.wait(20)
+    pacer.stop()
+    assert [str(error) for error in caught] == ["broken"]
+
+
+def test_a_priority_that_is_not_given_is_said():
+    ticks = Ticks()
+    pacer = Pacer(0.001, ticks, no_error, realtime_priority=1000)  # above every system's maximum
+    pacer.start()
+    ticks.wait_for(1)
+    pacer.stop()
+    assert "real-time priority 1000 not given" in (pacer.refusal or "")
