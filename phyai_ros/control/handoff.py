@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from phyai_ros.control import realtime
 from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, rows_of
 from phyai_ros.control.clock import Advance, TickAxis
 from phyai_ros.control.guard import Guard, Limits
@@ -132,6 +133,7 @@ class Handoff:
         self._fault = ""
         self._starved_since: int | None = None
         self._broken = 0
+        self._rows, self._stride = 0, 1
         self._epoch_start: float | None = None
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
@@ -187,6 +189,7 @@ class Handoff:
             self._drop(refusal)
             raise
         self._broken = 0
+        self._rows, self._stride = len(rows), stride
         self._incoming = (chunk, rows, stride)
 
     def _check_identity(self, chunk: Chunk) -> None:
@@ -342,8 +345,8 @@ class Handoff:
             if starved:
                 self.counters.starved_ticks += 1 + step.missed
             positions = self.guard.brake()
-            decelerating = starved and not self.guard.standing
-            state = State.STARVED if decelerating else State.HOLDING
+            moving = not self.guard.standing or self._starved_since == tick
+            state = State.STARVED if starved and moving else State.HOLDING
             reason = reason or self._standing_reason
             self._check_starved(tick)
         if self._fault:
@@ -391,6 +394,14 @@ class Handoff:
         self.epoch += 1
         self._epoch_start = now
         self._abandon(reason)
+
+    def problem(self) -> str:
+        """Why the measured delay cannot be hidden behind execution; empty when it can."""
+        delay = self.requests.delay.maximum
+        if delay is None or not self._rows:
+            return ""
+        s = self.config.execution_horizon * self._stride
+        return realtime.problem(delay, self._rows, s, self.config.period)
 
     # -- requests ----------------------------------------------------------------------------
 

@@ -1,0 +1,294 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Handoff: placement on the tick axis, requests, states, counters."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from handoff_rig import START, limits, rig
+
+from phyai_ros.control.chunk import Drop
+from phyai_ros.control.handoff import HandoffConfig
+from phyai_ros.control.states import State
+
+
+def line(t):
+    """A position that tells the time: one unit a second."""
+    return np.array([t, -t])
+
+
+def test_rows_are_played_at_their_own_time():
+    run = rig(line, delay=lambda n: 4).run(200)
+    executed = [c for c in run.commands if c.state is State.EXECUTING]
+    assert len(executed) >= 195
+    # The first chunk starts at row 0 from a standing arm; from its second chunk on the
+    # observation is of the moving arm and row and time agree exactly.
+    for c in executed[40:]:
+        assert c.positions[0] == pytest.approx(0.05 * c.tick, abs=1e-9)
+    assert run.handoff.counters.starved_ticks == 0
+    assert run.handoff.counters.late_chunks == 0
+
+
+@pytest.mark.parametrize("delay", [1, 2, 4, 8])
+def test_no_starved_tick_while_delay_is_at_most_horizon_minus_execution_horizon(delay):
+    run = rig(line, delay=lambda n: delay, execution_horizon=8).run(400)
+    assert run.handoff.counters.starved_ticks == 0
+    assert run.commands[-1].state is State.EXECUTING
+
+
+def test_execution_horizon_sets_how_many_rows_are_executed():
+    run = rig(line, delay=lambda n: 2, execution_horizon=8, margin=0).run(200)
+    uses = [c.tick for c in run.commands if c.first_use][4:]
+    assert set(np.diff(uses)) == {8}
+
+
+def test_margin_asks_earlier():
+    run = rig(line, delay=lambda n: 2, execution_horizon=8, margin=3).run(200)
+    uses = [c.tick for c in run.commands if c.first_use][4:]
+    assert set(np.diff(uses)) == {5}
+
+
+def test_expected_delay_is_the_maximum_of_a_bounded_window():
+    delays = [30, 2, 2, 9, *([2] * 100)]
+    run = rig(line, delay=lambda n: delays[n - 1], horizon=20, window=5).run(300)
+    expected = [r.expected_delay for r in run.requests]
+    assert max(expected) == 9 and expected[-1] == 2
+
+
+def test_leftover_is_what_was_and_will_be_commanded():
+    run = rig(line, delay=lambda n: 4).run(200)
+    for request in run.requests[5:]:
+        rows = len(request.leftover)
+        times = request.first_time - START + 0.05 * np.arange(rows)
+        np.testing.assert_allclose(request.leftover[:, 0], times, atol=1e-9)
+        first_tick = round((request.first_time - START) / 0.05)
+        assert first_tick <= request.tick
+        assert request.committed == request.tick + 4 - first_tick
+        assert rows > request.committed
+
+
+def test_leftover_of_a_standing_arm_is_empty_not_padded():
+    run = rig(line, delay=lambda n: None).run(3)
+    assert run.requests[0].leftover.shape == (0, 2) and run.requests[0].committed == 0
+
+
+def test_late_chunk_is_spliced_at_its_true_index_and_counted():
+    delays = {6: 7}
+    run = rig(line, delay=lambda n: delays.get(n, 2)).run(120)
+    assert run.handoff.counters.late_chunks == 1
+    assert run.handoff.counters.starved_ticks == 0
+    late = next(c for c in run.commands if c.first_use and c.request_id == 6)
+    assert late.index == 7 and late.positions[0] == pytest.approx(0.05 * late.tick)
+
+
+def test_fully_expired_chunk_is_dropped_and_counted():
+    run = rig(line, delay=lambda n: 12, horizon=8, execution_horizon=4).run(60)
+    assert run.handoff.counters.dropped["expired"] >= 1
+    assert "takes longer than the chunk lasts" in run.handoff.last_drop
+    assert run.handoff.counters.accepted_chunks >= 2
+
+
+def test_lost_request_is_repeated_after_the_timeout():
+    run = rig(line, delay=lambda n: None if n == 4 else 2, request_timeout=1.0).run(200)
+    assert run.handoff.counters.request_timeouts == 1
+    assert run.requests[4].tick - run.requests[3].tick == 21
+    assert run.commands[-1].state is State.EXECUTING
+
+
+def test_starvation_decelerates_holds_and_resumes():
+    run = rig(
+        lambda t: np.array([0.5 * t, 0.0]),
+        delay=lambda n: 45 if n == 5 else 2,
+        joint_limits=limits(position=50.0, acceleration=2.0),
+        request_timeout=10.0,
+    ).run(150)
+    names = [n for k, n in enumerate(run.states()) if k == 0 or n != run.states()[k - 1]]
+    assert names == ["WAITING", "EXECUTING", "STARVED", "HOLDING", "EXECUTING"]
+    speeds = np.diff([c.positions[0] for c in run.commands if c.state is State.STARVED])
+    np.testing.assert_allclose(np.diff(speeds), -2.0 * 0.05**2, atol=1e-9)
+    held = [c.positions[0] for c in run.commands if c.state is State.HOLDING]
+    assert len(set(held)) == 1
+    standing = sum(n in ("STARVED", "HOLDING") for n in run.states())
+    assert run.handoff.counters.starved_ticks == standing
+
+
+def test_starvation_faults_after_the_limit_and_reset_leaves_it():
+    run = rig(line, delay=lambda n: 2 if n < 5 else None, fault_after=1.0).run(120)
+    assert run.commands[-1].state is State.FAULT
+    assert "no chunk for 1." in run.commands[-1].reason
+    assert run.commands[-1].positions is None
+    assert run.handoff.request(run.now) is None
+    run.handoff.reset(run.now)
+    run.delay = lambda n: 2
+    run.run(30)
+    assert run.commands[-1].state is State.EXECUTING
+
+
+def test_waiting_publishes_nothing():
+    run = rig(delay=lambda n: 10).run(9)
+    assert {c.state for c in run.commands} == {State.WAITING}
+    assert all(c.positions is None for c in run.commands)
+
+
+def test_no_joint_state_no_motion():
+    run = rig(delay=lambda n: 2)
+    for _ in range(10):
+        run.one()
+        run.measured = np.array([np.nan, 0.0])
+    assert all(c.positions is None for c in run.commands)
+    assert "joint state" in run.commands[-1].reason
+    assert run.handoff.counters.bad_measurements > 0
+
+
+def test_hold_and_resume_begin_a_new_epoch_and_ask_for_a_fresh_observation():
+    run = rig(line, delay=lambda n: 2).run(40)
+    epoch = run.handoff.epoch
+    run.handoff.hold()
+    run.run(20)
+    assert run.commands[-1].state is State.HOLDING and run.commands[-1].reason == "hold"
+    assert len({c.positions[0] for c in run.commands[-5:]}) == 1
+    resumed_at = run.now
+    run.handoff.resume(run.now)
+    run.run(20)
+    assert run.handoff.epoch == epoch + 1
+    assert run.requests[-1].not_before >= resumed_at
+    assert run.commands[-1].state is State.EXECUTING
+
+
+def test_new_instruction_stops_old_motion_and_reaches_the_request():
+    run = rig(line, delay=lambda n: 4).run(40)
+    run.handoff.set_instruction("reach the green block", run.now)
+    command = run.one()
+    assert command.state is State.HOLDING and "new instruction" in command.reason
+    assert run.requests[-1].instruction == "reach the green block"
+    run.run(10)
+    assert run.handoff.counters.dropped["old_epoch"] == sum(
+        r.reason is Drop.OLD_EPOCH for r in run.refusals
+    )
+    assert run.commands[-1].state is State.EXECUTING
+    epoch = run.handoff.epoch
+    run.handoff.set_instruction("reach the green block", run.now)
+    assert run.handoff.epoch == epoch
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "text"),
+    [
+        ({"joint_names": ("a", "c")}, Drop.JOINT_NAMES, r"missing \['b'\], unknown \['c'\]"),
+        ({"joint_names": ("a",)}, Drop.JOINT_NAMES, r"missing \['b'\]"),
+        ({"positions": np.zeros((50, 2))}, Drop.HORIZON, "expected 16 rows.*found 50"),
+        ({"positions": np.zeros(32)}, Drop.SHAPE, r"found shape \[32\]"),
+        ({"step": 1 / 30}, Drop.STEP, "whole multiple"),
+        ({"step": 0.0}, Drop.STEP, "found 0.0"),
+        ({"step": 0.025}, Drop.STEP, "whole multiple"),
+        ({"stamp": 0.0}, Drop.ZERO_STAMP, "expected a time"),
+        ({"epoch": 99}, Drop.OLD_EPOCH, "now is epoch 1"),
+        ({"request_id": 77}, Drop.UNKNOWN_REQUEST, "request 77"),
+    ],
+)
+def test_refused_chunks_are_named_counted_and_do_not_move_the_arm(change, reason, text):
+    run = rig(
+        delay=lambda n: 1, horizon=16, edit=lambda c: dataclasses.replace(c, **change)
+    )
+    run.handoff.config = dataclasses.replace(run.handoff.config, horizon=16)
+    run.run(4)
+    assert {r.reason for r in run.refusals} == {reason}
+    assert re.search(text, str(run.refusals[0]))
+    assert run.handoff.counters.dropped == {reason.value: len(run.refusals)}
+    assert run.commands[-1].state is State.WAITING
+
+
+def test_duplicate_and_superseded_chunks_are_dropped():
+    run = rig(line, delay=lambda n: 2).run(30)
+    again = run.answer(run.requests[2])
+    run.give(again)
+    assert run.refusals[-1].reason is Drop.DUPLICATE
+
+
+def test_columns_are_found_by_name():
+    def shuffle(c):
+        return dataclasses.replace(c, joint_names=("b", "a"), positions=c.positions[:, ::-1])
+
+    plain, shuffled = rig(line).run(60), rig(line, edit=shuffle).run(60)
+    np.testing.assert_array_equal(plain.positions(), shuffled.positions())
+
+
+def test_chunk_step_of_two_ticks_is_upsampled_linearly_and_grippers_are_held():
+    def edges(c):
+        positions = c.positions.copy()
+        positions[:, 1] = np.arange(len(positions)) % 2
+        return dataclasses.replace(c, positions=positions)
+
+    run = rig(line, step=0.1, horizon=8, execution_horizon=4, edit=edges, discrete=("b",)).run(80)
+    executed = [c for c in run.commands if c.state is State.EXECUTING]
+    for c in executed[40:]:
+        assert c.positions[0] == pytest.approx(0.05 * c.tick, abs=1e-9)
+        assert c.positions[1] in (0.0, 1.0)
+    uses = [c.tick for c in executed if c.first_use][3:]
+    assert max(np.diff(uses)) <= 8
+
+
+def test_ten_unusable_chunks_in_a_row_fault():
+    def nan(c):
+        c.positions[3, 1] = np.nan
+        return c
+
+    run = rig(delay=lambda n: 1, edit=nan, fault_after_broken=10).run(60)
+    assert run.commands[-1].state is State.FAULT
+    assert "10 unusable chunks in a row" in run.commands[-1].reason
+    assert "row 3, joint b" in run.commands[-1].reason
+    assert len(run.refusals) == 10
+
+
+def test_missed_ticks_are_counted_and_the_row_is_still_the_true_one():
+    run = rig(line, delay=lambda n: 2).run(40)
+    run.now += 0.10
+    command = run.one()
+    assert command.missed == 2 and run.handoff.counters.missed_ticks == 2
+    assert command.positions[0] == pytest.approx(0.05 * command.tick)
+
+
+def test_a_call_too_early_repeats_the_tick():
+    run = rig(line, delay=lambda n: 2).run(40)
+    last = run.commands[-1]
+    again = run.handoff.tick(run.now - 0.045, run.measured)
+    assert again.repeated and again.tick == last.tick
+    np.testing.assert_array_equal(again.positions, last.positions)
+    assert run.handoff.counters.ticks == 40
+
+
+@pytest.mark.parametrize("jump", [-100.0, -1.0, 5.0, 3600.0])
+def test_a_clock_jump_begins_a_new_epoch_from_a_standing_arm(jump):
+    run = rig(line, delay=lambda n: 2).run(40)
+    tick, epoch = run.commands[-1].tick, run.handoff.epoch
+    run.now += jump
+    command = run.one()
+    assert command.tick == tick + 1
+    assert command.state is State.HOLDING and "clock jumped" in command.reason
+    assert run.handoff.epoch == epoch + 1 and run.handoff.counters.clock_jumps == 1
+    run.run(60)
+    assert run.commands[-1].state is State.EXECUTING
+    assert run.handoff.counters.clock_jumps == 1
+
+
+def test_a_slowly_drifting_clock_neither_misses_nor_repeats_ticks():
+    run = rig(line, delay=lambda n: 2)
+    for _ in range(20000):
+        run.now += 0.05 * 500e-6
+        run.one()
+    assert run.handoff.counters.missed_ticks == 0
+    assert not any(c.repeated for c in run.commands)
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        ({"period": 0.0}, "period"),
+        ({"execution_horizon": 0}, "execution_horizon"),
+        ({"execution_horizon": 20, "horizon": 16}, "at most the chunk's horizon 16"),
+    ],
+)
+def test_bad_configuration_is_named(bad, text):
+    with pytest.raises(ValueError, match=text):
+        HandoffConfig(**{"period": 0.05, "execution_horizon": 8, **bad})
