@@ -61,6 +61,11 @@ def episode() -> QoSProfile:
     return _profile(10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
+def clock() -> QoSProfile:
+    """Reliable, newest wins; rclpy's time source subscribes with best effort, which that serves."""
+    return _profile(1)
+
+
 def diagnostics() -> QoSProfile:
     """What diagnostic_updater publishes with."""
     return _profile(10)

@@ -29,8 +29,12 @@ DH_ALPHA = np.array([np.pi / 2, 0.0, 0.0, np.pi / 2, -np.pi / 2, 0.0])
 
 # ur_description, config/ur10e/joint_limits.yaml: position (rad), velocity (rad/s), effort (N m);
 # last entry: the gripper's finger (m, m/s, N).
-POSITION_LIMITS = np.array([[-2 * np.pi, 2 * np.pi]] * 2 + [[-np.pi, np.pi]]
-                           + [[-2 * np.pi, 2 * np.pi]] * 3 + [[0.0, 0.04]])
+POSITION_LIMITS = np.array(
+    [[-2 * np.pi, 2 * np.pi]] * 2
+    + [[-np.pi, np.pi]]
+    + [[-2 * np.pi, 2 * np.pi]] * 3
+    + [[0.0, 0.04]]
+)
 VELOCITY_LIMITS = np.concatenate([np.deg2rad([120.0, 120.0, 180.0, 180.0, 180.0, 180.0]), [0.15]])
 EFFORT_LIMITS = np.array([330.0, 330.0, 150.0, 56.0, 56.0, 56.0, 40.0])
 
@@ -81,7 +85,8 @@ def tool_down(point: np.ndarray, wrist_3: float | np.ndarray = 0.0) -> np.ndarra
 
     In closed form; of the eight solutions it gives the one of the ready pose (shoulder forward,
     elbow up, wrist 2 at -90 degrees), which varies smoothly over the table. ``wrist_3`` is free
-    (it turns the tool about the vertical). Raises UnreachableError naming the first point out of reach.
+    (it turns the tool about the vertical). Raises UnreachableError naming the first point out of
+    reach.
     """
     point = np.asarray(point, dtype=np.float64)
     # Origin of DH frame 5 in the DH base frame: straight above the tool centre point.
@@ -98,8 +103,7 @@ def tool_down(point: np.ndarray, wrist_3: float | np.ndarray = 0.0) -> np.ndarra
     _refuse(point, np.abs(cosine) > 1.0, "out of reach")
     elbow = np.arccos(cosine)
     lift = wrap(
-        np.arctan2(below, along)
-        - np.arctan2(fore * np.sin(elbow), upper + fore * np.cos(elbow))
+        np.arctan2(below, along) - np.arctan2(fore * np.sin(elbow), upper + fore * np.cos(elbow))
     )
     wrist_1 = -np.pi / 2 - lift - elbow
     wrist_2 = np.full_like(pan, -np.pi / 2)

@@ -68,14 +68,10 @@ class Physics:
         w, x, y, z = self.data.qpos[self._block_q[colour] + 3 : self._block_q[colour] + 7]
         return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
 
-    def set_block(
-        self, colour: str, x: float, y: float, yaw: float, velocity: float = 0.0
-    ) -> None:
+    def set_block(self, colour: str, x: float, y: float, yaw: float, velocity: float = 0.0) -> None:
         """Puts a block flat on the table, moving along y at ``velocity`` (m/s)."""
         q, v = self._block_q[colour], self._block_v[colour]
-        self.data.qpos[q : q + 7] = (
-            x, y, BLOCK_HALF, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)
-        )
+        self.data.qpos[q : q + 7] = (x, y, BLOCK_HALF, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
         self.data.qvel[v : v + 6] = (0.0, velocity, 0.0, 0.0, 0.0, 0.0)
 
     @property
@@ -112,9 +108,7 @@ class Physics:
         wanted = np.clip(wanted, -self._speed, self._speed)
         self._acceleration[self._v] = 2 * _BANDWIDTH * (wanted - data.qvel[self._v])
         mujoco.mj_mulM(model, data, self._force, self._acceleration)
-        data.qfrc_applied[self._v] = self._saturate(
-            self._force[self._v], data.qfrc_bias[self._v]
-        )
+        data.qfrc_applied[self._v] = self._saturate(self._force[self._v], data.qfrc_bias[self._v])
         mujoco.mj_step2(model, data)
 
     def _saturate(self, force: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -73,8 +73,13 @@ class Renderer:
     """
 
     def __init__(
-        self, model: mujoco.MjModel, width: int = 320, height: int = 240, *,
-        shadows: bool = False, antialias: bool = False,
+        self,
+        model: mujoco.MjModel,
+        width: int = 320,
+        height: int = 240,
+        *,
+        shadows: bool = False,
+        antialias: bool = False,
     ) -> None:
         if width < 1 or height < 1:
             raise ValueError(f"image size {width}x{height}: both must be at least 1")
@@ -112,8 +117,13 @@ class Renderer:
             mujoco.mj_kinematics(self._model, self._data)
             mujoco.mj_camlight(self._model, self._data)
         mujoco.mjv_updateScene(
-            self._model, self._data, self._option, self._perturb, self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL, self._scene,
+            self._model,
+            self._data,
+            self._option,
+            self._perturb,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL,
+            self._scene,
         )
         mujoco.mjr_render(self._viewport, self._scene, self._context)
         pixels = np.empty((self._viewport.height, self._viewport.width, 3), np.uint8)

@@ -171,7 +171,10 @@ class World:
         if self._ride is None or self._conveyor is None:
             return
         self.physics.set_block(
-            self.target, self._conveyor.x, self._ride.y, self._yaws[self.target],
+            self.target,
+            self._conveyor.x,
+            self._ride.y,
+            self._yaws[self.target],
             self._ride.velocity,
         )
 

@@ -89,10 +89,12 @@ def test_sampled_states_are_valid_and_varied():
     joints = np.stack([s.joints for s in states])
     assert np.all(joints >= kin.POSITION_LIMITS[:, 0])
     assert np.all(joints <= kin.POSITION_LIMITS[:, 1])
-    distance = np.array([
-        np.linalg.norm(kin.tool(s.joints[:6])[0] - task.target_point(s.target_block))
-        for s in states
-    ])
+    distance = np.array(
+        [
+            np.linalg.norm(kin.tool(s.joints[:6])[0] - task.target_point(s.target_block))
+            for s in states
+        ]
+    )
     assert (distance < 0.03).mean() > 0.05
     assert (distance > 0.2).mean() > 0.2
     assert {s.target for s in states} == set(COLOURS)
