@@ -36,6 +36,20 @@ def attention(
     )
 
 
+def attention_float32_logits(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: torch.Tensor
+) -> torch.Tensor:
+    """``attention`` with logits and softmax in float32 and probabilities rounded to v's dtype, as
+    references do that write attention out. mask: bool; every row attends to something."""
+    if v.dtype == torch.float32:
+        return attention(q, k, v, mask=mask)
+    groups = q.shape[1] // k.shape[1]
+    grouped = q.float().unflatten(1, (k.shape[1], groups))
+    logits = grouped @ k.float().unsqueeze(2).transpose(-1, -2) * q.shape[-1] ** -0.5
+    logits = logits.masked_fill(~mask.unsqueeze(2), torch.finfo(torch.float32).min)
+    return (logits.softmax(-1).to(v.dtype) @ v.unsqueeze(2)).flatten(1, 2)
+
+
 def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """bool mask -> 0 where True, the dtype's lowest number where False. A row that is all False
     stays finite (uniform), so that it can be zeroed afterwards."""

@@ -15,10 +15,10 @@ def gated(
     activation: str = "silu",
 ) -> torch.Tensor:
     """down(activation(gate x) * up x), no biases. activation: silu (Qwen, Llama) or gelu_tanh
-    (Gemma). Weights [out, in]."""
-    hidden = F.linear(x, gate)
-    hidden = F.silu(hidden) if activation == "silu" else F.gelu(hidden, approximate="tanh")
-    return F.linear(hidden * F.linear(x, up), down)
+    (Gemma). Weights [out, in]. The product is taken in float32 and rounded once."""
+    wide = F.linear(x, gate).float()
+    wide = F.silu(wide) if activation == "silu" else F.gelu(wide, approximate="tanh")
+    return F.linear((wide * F.linear(x, up).float()).to(x.dtype), down)
 
 
 def sinusoid(
