@@ -20,12 +20,18 @@ class Observation:
     state: float [state_dim], raw (not normalised), in the order of ``PolicySpec.state_names``.
     instruction: the task in words.
     stamp: seconds, when the images were taken.
+    history: earlier moments, oldest first, one control step apart, the last one a step before this
+        one; the newest ``PolicySpec.history`` of them are used. Whoever calls keeps them: the
+        engine holds no state between requests. Where fewer are given, the oldest moment there is
+        stands in for the missing ones, as at the start of an episode. Only images and state of
+        them are read.
     """
 
     images: Mapping[str, np.ndarray]
     state: np.ndarray
     instruction: str
     stamp: float = 0.0
+    history: Sequence[Observation] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class PolicySpec:
     state_names, action_names: one name a column where the checkpoint tells, else ``feature.i``.
     horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
     guidance_methods: the handoff guidance the solver can do.
+    history: earlier observations that a request uses besides its own (``Observation.history``).
     """
 
     family: str
@@ -100,6 +107,7 @@ class PolicySpec:
     guidance_methods: tuple[str, ...] = ()
     max_prompt_tokens: int | None = None
     image_size: tuple[int, int] | None = None
+    history: int = 0
 
     @property
     def state_dim(self) -> int:

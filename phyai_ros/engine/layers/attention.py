@@ -40,8 +40,9 @@ def attention_float32_logits(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: torch.Tensor
 ) -> torch.Tensor:
     """``attention`` with logits and softmax in float32 and probabilities rounded to v's dtype, as
-    references do that write attention out. mask: bool; every row attends to something."""
-    if v.dtype == torch.float32:
+    references do that write attention out, and as CUDA's fused kernels do by themselves. mask:
+    bool; every row attends to something."""
+    if v.dtype == torch.float32 or v.is_cuda:
         return attention(q, k, v, mask=mask)
     groups = q.shape[1] // k.shape[1]
     grouped = q.float().unflatten(1, (k.shape[1], groups))
