@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,8 +25,20 @@ from phyai_ros.engine.types import PolicyError
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _INDEX = "model.safetensors.index.json"
 
-Rename = Callable[[str], "str | None"]
-"""Checkpoint key -> parameter name of the module, None where the key is not this module's."""
+
+class Rows(NamedTuple):
+    """Rows [start, start + size) of parameter ``name``, its first axis; size None is all of it.
+    A parameter that several keys fill (query, key and value as one product) needs no second copy.
+    """
+
+    name: str
+    start: int = 0
+    size: int | None = None
+
+
+Rename = Callable[[str], "str | Rows | None"]
+"""Checkpoint key -> parameter name of the module, or the rows of one that it fills; None where the
+key is not this module's."""
 
 
 class Checkpoint:
@@ -141,23 +153,25 @@ class Checkpoint:
         buffers = dict(module.named_buffers(remove_duplicate=False))
         targets.update({k: v for k, v in buffers.items() if k in module.state_dict(keep_vars=True)})
         ignored = re.compile("|".join(f"(?:{p})" for p in ignore)) if ignore else None
-        sources: dict[str, str] = {}
+        sources: dict[Rows, str] = {}
         unused: list[str] = []
         tied_keys = set((tied or {}).values())
         for key in self.keys:
-            name = rename(key)
-            if name in targets and name is not None:
-                if name in sources:
+            given = rename(key)
+            slot = Rows(given) if isinstance(given, str) else given
+            if slot is not None and slot.name in targets:
+                if slot in sources:
                     raise PolicyError(
-                        f"{self.files[key]}: keys {sources[name]!r} and {key!r} are both {name!r}"
+                        f"{self.files[key]}: keys {sources[slot]!r} and {key!r} are both "
+                        f"{slot.name!r}"
                     )
-                sources[name] = key
+                sources[slot] = key
             elif key not in tied_keys and not (ignored and ignored.fullmatch(key)):
                 unused.append(key)
         for name, key in (tied or {}).items():
-            if name not in sources and key in self.files:
-                sources[name] = key
-        missing = [name for name in targets if name not in sources]
+            if Rows(name) not in sources and key in self.files:
+                sources[Rows(name)] = key
+        missing = _unfilled(targets, sources)
         if missing or unused:
             raise PolicyError(self._mismatch(missing, unused))
         self._read(module, targets, sources, device, dtype)
@@ -166,33 +180,34 @@ class Checkpoint:
         self,
         module: nn.Module,
         targets: Mapping[str, torch.Tensor],
-        sources: Mapping[str, str],
+        sources: Mapping[Rows, str],
         device: torch.device,
         dtype: torch.dtype | Callable[[str], torch.dtype],
     ) -> None:
-        names: dict[str, list[str]] = {}
-        for name, key in sources.items():
-            names.setdefault(key, []).append(name)
+        slots: dict[str, list[Rows]] = {}
+        for slot, key in sources.items():
+            slots.setdefault(key, []).append(slot)
         with tqdm(
             total=self.nbytes, unit="B", unit_scale=True, desc=f"loading {self.root.name}",
             disable=None, leave=False,
         ) as bar:
-            for path, keys in self._by_file(list(names)).items():
+            for path, keys in self._by_file(list(slots)).items():
                 with _open(path) as file:
                     there = set(_keys(file))
                     for key in keys:
                         if key not in there:
                             raise PolicyError(f"{path}: key {key!r} missing, named by {_INDEX}")
                         stored = file.get_tensor(key)
-                        for name in names[key]:
-                            target = targets[name]
-                            if stored.shape != target.shape:
+                        for slot in slots[key]:
+                            target = targets[slot.name]
+                            shape = _shape(target, slot)
+                            if tuple(stored.shape) != shape:
                                 raise PolicyError(
-                                    f"{path}: key {key!r}: expected shape {tuple(target.shape)}, "
+                                    f"{path}: key {key!r}: expected shape {shape}, "
                                     f"found {tuple(stored.shape)}"
                                 )
-                            value = _cast(stored, name, target, device, dtype, path, key)
-                            _assign(module, name, value)
+                            value = _cast(stored, slot.name, target, device, dtype, path, key)
+                            _assign(module, slot, target, value)
                         bar.update(stored.numel() * stored.element_size())
 
     def _by_file(self, keys: Sequence[str]) -> dict[Path, list[str]]:
@@ -260,9 +275,28 @@ def _cast(
     return stored.to(device, wanted if stored.is_floating_point() else stored.dtype, copy=True)
 
 
-def _assign(module: nn.Module, name: str, value: torch.Tensor) -> None:
-    owner_name, _, leaf = name.rpartition(".")
+def _shape(target: torch.Tensor, slot: Rows) -> tuple[int, ...]:
+    return tuple(target.shape) if slot.size is None else (slot.size, *target.shape[1:])
+
+
+def _unfilled(targets: Mapping[str, torch.Tensor], sources: Mapping[Rows, str]) -> list[str]:
+    """Names of parameters of which some rows have no key."""
+    open_rows = {name: len(t) if t.ndim else 1 for name, t in targets.items()}
+    for slot in sources:
+        count = open_rows[slot.name] if slot.size is None else slot.size
+        open_rows[slot.name] -= count
+    return [name for name, count in open_rows.items() if count]
+
+
+def _assign(module: nn.Module, slot: Rows, target: torch.Tensor, value: torch.Tensor) -> None:
+    owner_name, _, leaf = slot.name.rpartition(".")
     owner = module.get_submodule(owner_name)
+    if slot.size is not None:
+        whole = getattr(owner, leaf).detach()
+        if whole.is_meta:
+            whole = torch.empty(target.shape, dtype=value.dtype, device=value.device)
+        whole[slot.start : slot.start + slot.size].copy_(value)
+        value = whole
     if leaf in owner._parameters:
         owner._parameters[leaf] = nn.Parameter(value, requires_grad=False)
     else:

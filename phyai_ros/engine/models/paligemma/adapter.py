@@ -1,0 +1,171 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Observations -> a flow policy's inputs, and its output -> robot units.
+
+What differs between the ecosystems is in ``Transforms``, made by ``lerobot.py`` or ``openpi.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from phyai_ros.engine import tokenize
+from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
+from phyai_ros.engine.models.paligemma.prompt import Prompt
+from phyai_ros.engine.normalize import Normaliser
+from phyai_ros.engine.tokenize import Tokenizer
+from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
+
+_log = logging.getLogger(__name__)
+TOKEN_BUCKET = 16
+"""Prompts are padded to a multiple of this, not to the limit: nothing depends on padding, and
+the prefix costs in proportion to its length."""
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """One checkpoint's preprocessing and postprocessing.
+
+    slots: camera keys in the order of the model's image slots. absent_last: present cameras move
+    to the front (LeRobot) instead of keeping their slot (openpi). image: uint8 [N, H, W, 3], size
+    -> float32 [N, 3, size, size]. state, action: of the features' own width. action_width: columns
+    of the model's output that ``action`` knows. relative: bool [action_dim], columns given
+    relative to the state. dtype: of the arithmetic on the host.
+    """
+
+    slots: tuple[str, ...]
+    absent_last: bool
+    image: Callable[[torch.Tensor, int], torch.Tensor]
+    state: Normaliser
+    action: Normaliser
+    action_width: int
+    relative: np.ndarray
+    prompt: Prompt
+    tokenizer: Tokenizer
+    max_tokens: int
+    dtype: type[np.floating]
+
+
+class FlowAdapter:
+    """pi0 and pi0.5, of either ecosystem."""
+
+    solver = "flow_backward"
+
+    def __init__(self, spec: PolicySpec, model: FlowPolicy, transforms: Transforms):
+        self.spec = spec
+        self.model = model
+        self.transforms = transforms
+        self._warned = False
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.action_in.weight.device
+
+    def noise_shape(self, batch: int) -> tuple[int, ...]:
+        return batch, self.spec.horizon, self.spec.model_action_dim
+
+    # -- observation -> inputs --------------------------------------------------------------
+    def prepare(self, observations: Sequence[Observation]) -> Inputs:
+        images, mask = self._images(observations)
+        states = [self._state(o) for o in observations]
+        rows = [self._tokens(o.instruction, s) for o, s in zip(observations, states, strict=True)]
+        longest = max(map(len, rows))
+        length = min(-(-longest // TOKEN_BUCKET) * TOKEN_BUCKET, self.transforms.max_tokens)
+        tokens, token_mask = tokenize.pad(rows, value=0, left=False, length=length)
+        state = np.zeros((len(states), self.model.config.state_width), np.float32)
+        for row, values in zip(state, states, strict=True):
+            row[: len(values)] = values
+        return Inputs(
+            images,
+            mask,
+            torch.from_numpy(tokens).to(self.device),
+            torch.from_numpy(token_mask).to(self.device),
+            torch.from_numpy(state).to(self.device),
+        )
+
+    def _images(self, observations: Sequence[Observation]) -> tuple[torch.Tensor, torch.Tensor]:
+        size = self.model.config.vision.image_size
+        slots = self.transforms.slots
+        images = torch.full((len(observations), len(slots), 3, size, size), -1.0).to(self.device)
+        mask = np.zeros((len(observations), len(slots)), bool)
+        for i, observation in enumerate(observations):
+            for slot, key in self._placed(observation):
+                pixels = torch.from_numpy(np.ascontiguousarray(observation.images[key]))
+                images[i, slot] = self.transforms.image(pixels[None].to(self.device), size)[0]
+                mask[i, slot] = True
+        return images, torch.from_numpy(mask).to(self.device)
+
+    def _placed(self, observation: Observation) -> list[tuple[int, str]]:
+        """(slot, camera key) of the cameras that are there."""
+        slots = self.transforms.slots
+        present = [(i, key) for i, key in enumerate(slots) if key in observation.images]
+        if not present:
+            raise PolicyError(
+                f"{self.spec.checkpoint}: an observation has none of the cameras "
+                f"{', '.join(slots)}; it has {', '.join(observation.images) or 'none'}"
+            )
+        if self.transforms.absent_last:
+            return [(i, key) for i, (_, key) in enumerate(present)]
+        return present
+
+    def _state(self, observation: Observation) -> np.ndarray:
+        raw = np.asarray(observation.state)
+        if raw.shape != (self.spec.state_dim,):
+            raise PolicyError(
+                f"{self.spec.checkpoint}: state: expected {self.spec.state_dim} values "
+                f"({', '.join(self.spec.state_names)}), found shape {list(raw.shape)}"
+            )
+        if not np.isfinite(raw).all():
+            raise PolicyError(f"{self.spec.checkpoint}: state is not finite: {raw.tolist()}")
+        return self.transforms.state.normalise(raw.astype(self.transforms.dtype))
+
+    def _tokens(self, instruction: str, state: np.ndarray) -> list[int]:
+        pieces = self.transforms.prompt(instruction, state)
+        ids = [
+            token
+            for text, special in pieces
+            for token in self.transforms.tokenizer.encode(text, special=special)
+        ]
+        limit = self.transforms.max_tokens
+        if len(ids) > limit and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: a prompt of %d tokens is cut to the model's %d, as the reference does: %r",
+                self.spec.checkpoint,
+                len(ids),
+                limit,
+                pieces[0].text,
+            )
+        return ids[:limit]
+
+    # -- model output <-> robot units -------------------------------------------------------
+    def decode(
+        self, actions: torch.Tensor, observations: Sequence[Observation]
+    ) -> list[np.ndarray]:
+        normalised = actions.float().cpu().numpy()[..., : self.transforms.action_width]
+        return [
+            self._robot_units(chunk, observation)
+            for chunk, observation in zip(normalised, observations, strict=True)
+        ]
+
+    def _robot_units(self, chunk: np.ndarray, observation: Observation) -> np.ndarray:
+        raw = self.transforms.action.unnormalise(chunk)[..., : self.spec.action_dim]
+        return (raw + self._offset(observation, raw.dtype)).astype(np.float64)
+
+    def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
+        raw = np.asarray(actions).astype(self.transforms.dtype)
+        normalised = self.transforms.action.normalise(raw - self._offset(observation, raw.dtype))
+        out = np.zeros((len(actions), self.spec.model_action_dim), np.float32)
+        out[:, : self.spec.action_dim] = normalised
+        return out
+
+    def _offset(self, observation: Observation, dtype: np.dtype) -> np.ndarray:
+        """What relative columns are relative to: the observation's own state, column by column."""
+        offset = np.zeros(self.spec.action_dim, dtype)
+        where = np.flatnonzero(self.transforms.relative)
+        offset[where] = np.asarray(observation.state)[where].astype(dtype)
+        return offset

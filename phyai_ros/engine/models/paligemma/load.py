@@ -1,0 +1,36 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A checkpoint of either ecosystem -> an adapter."""
+
+from __future__ import annotations
+
+import torch
+
+from phyai_ros.engine import guidance
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.paligemma import lerobot, openpi
+from phyai_ros.engine.models.paligemma.adapter import FlowAdapter
+from phyai_ros.engine.models.paligemma.family import FlowFamily
+from phyai_ros.engine.types import PolicyError
+
+
+def load(
+    family: FlowFamily,
+    checkpoint: Checkpoint,
+    *,
+    embodiment: str | None,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> FlowAdapter:
+    """embodiment: openpi's asset id, where a checkpoint has several; LeRobot's has none."""
+    methods = (guidance.RTC_IDENTITY,)
+    if "type" in checkpoint.config:
+        if embodiment is not None:
+            raise PolicyError(
+                f"{checkpoint.root}: embodiment {embodiment!r} asked for, but a LeRobot "
+                f"{family.name} checkpoint has no embodiment tags"
+            )
+        config, spec, transforms = lerobot.read(family, checkpoint, methods)
+    else:
+        config, spec, transforms = openpi.read(family, checkpoint, methods, embodiment)
+    model = family.read(checkpoint, config, device, dtype)
+    return FlowAdapter(spec, model, transforms)

@@ -1,0 +1,186 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""pi0 and pi0.5 as openpi's PyTorch converter writes them.
+
+``config.json`` holds only sizes. What else openpi keeps in the Python config of a training run may
+be added to it by hand: ``max_token_len``, ``discrete_state_input``, ``use_quantile_norm``,
+``num_steps`` and ``delta_action_mask`` (columns trained relative to the state); the defaults are
+those of openpi's model config. Statistics are in ``assets/<asset id>/norm_stats.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from phyai_ros.engine import normalize, tokenize
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.paligemma import images
+from phyai_ros.engine.models.paligemma.adapter import Transforms
+from phyai_ros.engine.models.paligemma.config import (
+    FlowConfig,
+    SiglipConfig,
+    gemma_variant,
+    override,
+)
+from phyai_ros.engine.models.paligemma.family import FlowFamily
+from phyai_ros.engine.models.paligemma.prompt import openpi_pi0, pi05
+from phyai_ros.engine.types import FeatureSpec, PolicyError, PolicySpec
+
+CAMERAS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
+"""openpi's image slots, in the model's order."""
+TOKENIZER = "google/paligemma-3b-pt-224"
+"""Where the tokenizer comes from when it is not beside the weights."""
+
+
+def read(
+    family: FlowFamily, checkpoint: Checkpoint, methods: Sequence[str], asset: str | None
+) -> tuple[FlowConfig, PolicySpec, Transforms]:
+    """Everything but the weights. asset: which statistics, where there are several."""
+    given, file = checkpoint.config, str(checkpoint.root / "config.json")
+    config = _flow_config(checkpoint, file)
+    asset, assets = _asset(checkpoint, asset)
+    quantiles = bool(given.get("use_quantile_norm", family.quantiles))
+    where = f"assets/{asset}/norm_stats.json"
+    statistics = _statistics(checkpoint, where, quantiles)
+    mode = "quantiles" if quantiles else "mean_std"
+    dims = {key: _used(stats) for key, stats in statistics.items()}
+    relative = np.zeros(dims["actions"], bool)
+    mask = given.get("delta_action_mask")
+    if mask is not None:
+        if len(mask) > min(dims["actions"], dims["state"]):
+            raise PolicyError(
+                f"{file}: delta_action_mask has {len(mask)} columns; the action has "
+                f"{dims['actions']} and the state {dims['state']}"
+            )
+        relative[: len(mask)] = mask
+    discrete = bool(given.get("discrete_state_input", family.discrete_state))
+    transforms = Transforms(
+        slots=CAMERAS,
+        absent_last=False,
+        image=images.letterbox_pillow,
+        state=normalize.openpi(statistics["state"], f"{where}: state", quantiles=quantiles),
+        action=normalize.openpi(statistics["actions"], f"{where}: actions", quantiles=quantiles),
+        action_width=config.action_width,
+        relative=relative,
+        prompt=pi05 if discrete else openpi_pi0,
+        tokenizer=tokenize.load(checkpoint, TOKENIZER),
+        max_tokens=int(given.get("max_token_len") or family.max_tokens),
+        dtype=np.float64,
+    )
+    spec = PolicySpec(
+        family=family.name,
+        checkpoint=str(checkpoint.root),
+        cameras=CAMERAS,
+        optional_cameras=CAMERAS,
+        state=(_feature("state", mode, False, statistics["state"], 0, dims["state"]),),
+        action=_actions(mode, relative, statistics["actions"]),
+        horizon=config.horizon,
+        denoising_steps=config.denoising_steps,
+        model_action_dim=config.action_width,
+        embodiment=asset,
+        embodiments=assets,
+        guidance_methods=tuple(methods),
+        max_prompt_tokens=transforms.max_tokens,
+        image_size=(config.vision.image_size, config.vision.image_size),
+    )
+    return config, spec, transforms
+
+
+def _flow_config(checkpoint: Checkpoint, file: str) -> FlowConfig:
+    given = checkpoint.config
+    for key in ("action_dim", "action_horizon"):
+        if not isinstance(given.get(key), int):
+            raise PolicyError(
+                f"{file}: {key} must be a whole number, found {given.get(key)!r}; "
+                f"the file has {', '.join(sorted(given))}"
+            )
+    config = FlowConfig(
+        vision=SiglipConfig(),
+        language=gemma_variant(given, "paligemma_variant", "gemma_2b", file),
+        expert=gemma_variant(given, "action_expert_variant", "gemma_300m", file),
+        horizon=given["action_horizon"],
+        action_width=given["action_dim"],
+        state_width=given["action_dim"],
+        denoising_steps=int(given.get("num_steps", 10)),
+    )
+    if checkpoint.has("architecture.json"):
+        where = str(checkpoint.root / "architecture.json")
+        config = override(config, checkpoint.json("architecture.json"), where)
+    config.check(file)
+    return config
+
+
+def _asset(checkpoint: Checkpoint, wanted: str | None) -> tuple[str, tuple[str, ...]]:
+    """The asset id to use, and all there are."""
+    folder = checkpoint.root / "assets"
+    found = tuple(
+        sorted(p.parent.relative_to(folder).as_posix() for p in folder.rglob("norm_stats.json"))
+    )
+    if not found:
+        raise PolicyError(f"{folder}: no <asset id>/norm_stats.json; the statistics are missing")
+    if wanted is None and len(found) == 1:
+        return found[0], found
+    if wanted not in found:
+        raise PolicyError(
+            f"{folder}: embodiment (asset id) {wanted!r} asked for; there are {', '.join(found)}"
+        )
+    return wanted, found
+
+
+def _statistics(
+    checkpoint: Checkpoint, name: str, quantiles: bool
+) -> dict[str, dict[str, np.ndarray]]:
+    file = checkpoint.root / name
+    content = checkpoint.json(name).get("norm_stats")
+    if not isinstance(content, Mapping):
+        raise PolicyError(f"{file}: no 'norm_stats' object")
+    needed = ("q01", "q99") if quantiles else ("mean", "std")
+    result = {}
+    for key in ("state", "actions"):
+        stats = content.get(key)
+        if not isinstance(stats, Mapping):
+            raise PolicyError(f"{file}: norm_stats.{key} is absent; there are {sorted(content)}")
+        arrays: dict[str, np.ndarray] = {
+            k: np.asarray(v, np.float64) for k, v in stats.items() if v is not None
+        }
+        for statistic in needed:
+            if statistic not in arrays:
+                raise PolicyError(
+                    f"{file}: norm_stats.{key}.{statistic} is absent; there are {sorted(arrays)}"
+                )
+        lengths = {k: v.shape for k, v in arrays.items()}
+        if len(set(lengths.values())) != 1 or arrays[needed[0]].ndim != 1:
+            raise PolicyError(
+                f"{file}: norm_stats.{key}: statistics differ in length: "
+                f"{ {k: list(s) for k, s in lengths.items()} }"
+            )
+        result[key] = arrays
+    return result
+
+
+def _used(statistics: Mapping[str, np.ndarray]) -> int:
+    """Columns of the robot's own vector: statistics that were computed on a padded one end in
+    columns that are all zero."""
+    used = np.any([values != 0 for values in statistics.values()], axis=0)
+    return int(np.flatnonzero(used).max(initial=-1)) + 1
+
+
+def _feature(
+    name: str, mode: str, relative: bool, statistics: Mapping[str, Any], start: int, stop: int
+) -> FeatureSpec:
+    cut = {k: v[start:stop] for k, v in statistics.items()}
+    return FeatureSpec(name, stop - start, mode, relative, cut)
+
+
+def _actions(
+    mode: str, relative: np.ndarray, statistics: Mapping[str, np.ndarray]
+) -> tuple[FeatureSpec, ...]:
+    """One feature, or one a column where only some are relative."""
+    size = len(relative)
+    if relative.all() or not relative.any():
+        return (_feature("actions", mode, bool(relative.all()), statistics, 0, size),)
+    return tuple(
+        _feature(f"actions.{i}", mode, bool(relative[i]), statistics, i, i + 1) for i in range(size)
+    )
