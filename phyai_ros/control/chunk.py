@@ -15,6 +15,7 @@ class Drop(str, Enum):
     """Why a chunk never moves the arm. The value is the name shown in diagnostics."""
 
     NON_FINITE = "non_finite"
+    OUT_OF_RANGE = "out_of_range"
     JOINT_NAMES = "joint_names"
     SHAPE = "shape"
     HORIZON = "horizon"
@@ -32,7 +33,9 @@ class Drop(str, Enum):
     FAULT = "fault"
 
 
-BROKEN = frozenset({Drop.NON_FINITE, Drop.JOINT_NAMES, Drop.SHAPE, Drop.HORIZON, Drop.STEP})
+BROKEN = frozenset(
+    {Drop.NON_FINITE, Drop.OUT_OF_RANGE, Drop.JOINT_NAMES, Drop.SHAPE, Drop.HORIZON, Drop.STEP}
+)
 """Drops that say the policy is wrong, not late."""
 
 
@@ -121,6 +124,22 @@ def upsample(positions: np.ndarray, times: int, held: np.ndarray) -> np.ndarray:
     out = positions[row] * (1.0 - share) + positions[after] * share
     out[:, held] = positions[row][:, held]
     return out
+
+
+def check_range(
+    rows: np.ndarray, names: Sequence[str], lower: np.ndarray, upper: np.ndarray
+) -> None:
+    """Raise ChunkRefused(OUT_OF_RANGE) for a value farther outside a joint's limits than the limits
+    are apart: that is another unit or statistics never applied, and no clipping makes it right."""
+    span = upper - lower
+    wild = (rows < lower - span) | (rows > upper + span)
+    if wild.any():
+        row, column = np.argwhere(wild)[0]
+        raise ChunkRefused(
+            Drop.OUT_OF_RANGE,
+            f"{names[column]}: expected within [{lower[column]:g}, {upper[column]:g}], found "
+            f"{rows[row, column]:g} at row {row}; are units and normalisation statistics right?",
+        )
 
 
 def rows_of(

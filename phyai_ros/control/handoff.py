@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from phyai_ros.control import realtime
-from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, rows_of
+from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, check_range, rows_of
 from phyai_ros.control.clock import Advance, TickAxis
 from phyai_ros.control.guard import Guard, Limits
 from phyai_ros.control.methods import Method, Replace
@@ -185,6 +185,7 @@ class Handoff:
             rows, stride = rows_of(
                 chunk, self.names, self.config.period, self.buffer.held, self.config.horizon
             )
+            check_range(rows, self.names, self.guard.limits.lower, self.guard.limits.upper)
         except ChunkRefused as refusal:
             self._drop(refusal)
             raise

@@ -24,7 +24,7 @@ def _stream(commands: np.ndarray) -> np.ndarray:
 
 def _boundaries(boundaries: Sequence[int], ticks: int) -> np.ndarray:
     index = np.unique(np.asarray(boundaries, dtype=np.int64))
-    if index.size and not (0 <= index[0] and index[-1] < ticks):
+    if index.size and not (index[0] >= 0 and index[-1] < ticks):
         raise ValueError(f"boundaries: expected 0 <= b < {ticks}, found {index.tolist()}")
     return index
 

@@ -36,9 +36,12 @@ def test_joints_are_interpolated_to_the_anchor_by_name():
     frame = ready().assemble(T + 0.02)
     assert frame.stamp == T
     assert frame.joints == pytest.approx({"a": 2.0, "b": 4.0})
-    assert frame.images["scene"][0, 0, 0] == 1 and frame.images["wrist"][0, 0, 0] == 2
-    assert frame.wait == pytest.approx(0.02) and frame.skew == 0.0
-    assert frame.ages["a"] == pytest.approx(0.01) and frame.ages["wrist"] == pytest.approx(0.02)
+    assert frame.images["scene"][0, 0, 0] == 1
+    assert frame.images["wrist"][0, 0, 0] == 2
+    assert frame.wait == pytest.approx(0.02)
+    assert frame.skew == 0.0
+    assert frame.ages["a"] == pytest.approx(0.01)
+    assert frame.ages["wrist"] == pytest.approx(0.02)
 
 
 def test_joint_order_and_extra_joints_do_not_matter():
@@ -54,10 +57,12 @@ def test_newest_complete_set_wins_over_a_newer_lone_image():
     aligner = ready()
     aligner.add_image("scene", T + 0.033, image(9))
     frame = aligner.assemble(T + 0.035)
-    assert frame.stamp == T and frame.images["scene"][0, 0, 0] == 1
+    assert frame.stamp == T
+    assert frame.images["scene"][0, 0, 0] == 1
     aligner.add_image("wrist", T + 0.034, image(8))
     frame = aligner.assemble(T + 0.036)
-    assert frame.stamp == T + 0.034 and frame.skew == pytest.approx(0.001)
+    assert frame.stamp == T + 0.034
+    assert frame.skew == pytest.approx(0.001)
 
 
 def test_never_came_names_the_camera_and_the_joint():
@@ -91,7 +96,7 @@ def test_a_joint_that_no_message_names_is_refused_by_name():
     aligner.add_image("scene", T, image())
     aligner.add_image("wrist", T, image())
     aligner.add_joints("js", T, {"a": 0.0, "b": 0.0})
-    with pytest.raises(NotReady, match="c: joint_missing.*js.*'a', 'b'"):
+    with pytest.raises(NotReady, match=r"c: joint_missing.*js.*'a', 'b'"):
         aligner.assemble(T)
 
 
@@ -113,7 +118,8 @@ def test_joints_from_two_publishers_are_merged_with_their_own_ages():
     aligner.add_joints("/gripper", T - 0.01, {"b": 2.0})
     frame = aligner.assemble(T)
     assert dict(frame.joints) == {"a": 1.0, "b": 2.0}
-    assert frame.ages["a"] == pytest.approx(0.02) and frame.ages["b"] == pytest.approx(0.01)
+    assert frame.ages["a"] == pytest.approx(0.02)
+    assert frame.ages["b"] == pytest.approx(0.01)
 
 
 def test_a_second_publisher_of_the_same_joint_is_counted_and_takes_over_only_after_silence():
@@ -193,7 +199,8 @@ def test_time_going_back_clears_everything_and_is_counted():
     aligner.add_image("wrist", back, image(6))
     aligner.add_joints("js", back, {"a": 7.0, "b": 8.0})
     frame = aligner.assemble(back + 0.001)
-    assert frame.stamp == back and frame.joints["a"] == 7.0
+    assert frame.stamp == back
+    assert frame.joints["a"] == 7.0
     assert aligner.counters.time_went_back == 1
 
 
@@ -247,7 +254,7 @@ def test_optional_camera_is_left_out_when_it_is_late():
 def test_a_failing_caller_does_not_leave_the_aligner_locked():
     """message_filters#169: an exception in a callback must not block the next message."""
     aligner = make()
-    with pytest.raises(ValueError, match="expected one of .*scene.*wrist"):
+    with pytest.raises(ValueError, match=r"expected one of .*scene.*wrist"):
         aligner.add_image("ego_view", T, image())
     with pytest.raises(NotReady):
         aligner.assemble(T)

@@ -53,7 +53,8 @@ def test_expected_delay_is_the_maximum_of_a_bounded_window():
     delays = [30, 2, 2, 9, *([2] * 100)]
     run = rig(line, delay=lambda n: delays[n - 1], horizon=20, window=5).run(300)
     expected = [r.expected_delay for r in run.requests]
-    assert max(expected) == 9 and expected[-1] == 2
+    assert max(expected) == 9
+    assert expected[-1] == 2
 
 
 def test_leftover_is_what_was_and_will_be_commanded():
@@ -70,7 +71,8 @@ def test_leftover_is_what_was_and_will_be_commanded():
 
 def test_leftover_of_a_standing_arm_is_empty_not_padded():
     run = rig(line, delay=lambda n: None).run(3)
-    assert run.requests[0].leftover.shape == (0, 2) and run.requests[0].committed == 0
+    assert run.requests[0].leftover.shape == (0, 2)
+    assert run.requests[0].committed == 0
 
 
 def test_late_chunk_is_spliced_at_its_true_index_and_counted():
@@ -79,7 +81,8 @@ def test_late_chunk_is_spliced_at_its_true_index_and_counted():
     assert run.handoff.counters.late_chunks == 1
     assert run.handoff.counters.starved_ticks == 0
     late = next(c for c in run.commands if c.first_use and c.request_id == 6)
-    assert late.index == 7 and late.positions[0] == pytest.approx(0.05 * late.tick)
+    assert late.index == 7
+    assert late.positions[0] == pytest.approx(0.05 * late.tick)
 
 
 def test_fully_expired_chunk_is_dropped_and_counted():
@@ -146,7 +149,8 @@ def test_hold_and_resume_begin_a_new_epoch_and_ask_for_a_fresh_observation():
     epoch = run.handoff.epoch
     run.handoff.hold()
     run.run(20)
-    assert run.commands[-1].state is State.HOLDING and run.commands[-1].reason == "hold"
+    assert run.commands[-1].state is State.HOLDING
+    assert run.commands[-1].reason == "hold"
     assert len({c.positions[0] for c in run.commands[-5:]}) == 1
     resumed_at = run.now
     run.handoff.resume(run.now)
@@ -160,7 +164,8 @@ def test_new_instruction_stops_old_motion_and_reaches_the_request():
     run = rig(line, delay=lambda n: 4).run(40)
     run.handoff.set_instruction("reach the green block", run.now)
     command = run.one()
-    assert command.state is State.HOLDING and "new instruction" in command.reason
+    assert command.state is State.HOLDING
+    assert "new instruction" in command.reason
     assert run.requests[-1].instruction == "reach the green block"
     run.run(10)
     assert run.handoff.counters.dropped["old_epoch"] == sum(
@@ -188,9 +193,7 @@ def test_new_instruction_stops_old_motion_and_reaches_the_request():
     ],
 )
 def test_refused_chunks_are_named_counted_and_do_not_move_the_arm(change, reason, text):
-    run = rig(
-        delay=lambda n: 1, horizon=16, edit=lambda c: dataclasses.replace(c, **change)
-    )
+    run = rig(delay=lambda n: 1, horizon=16, edit=lambda c: dataclasses.replace(c, **change))
     run.handoff.config = dataclasses.replace(run.handoff.config, horizon=16)
     run.run(4)
     assert {r.reason for r in run.refusals} == {reason}
@@ -245,7 +248,8 @@ def test_missed_ticks_are_counted_and_the_row_is_still_the_true_one():
     run = rig(line, delay=lambda n: 2).run(40)
     run.now += 0.10
     command = run.one()
-    assert command.missed == 2 and run.handoff.counters.missed_ticks == 2
+    assert command.missed == 2
+    assert run.handoff.counters.missed_ticks == 2
     assert command.positions[0] == pytest.approx(0.05 * command.tick)
 
 
@@ -253,7 +257,8 @@ def test_a_call_too_early_repeats_the_tick():
     run = rig(line, delay=lambda n: 2).run(40)
     last = run.commands[-1]
     again = run.handoff.tick(run.now - 0.045, run.measured)
-    assert again.repeated and again.tick == last.tick
+    assert again.repeated
+    assert again.tick == last.tick
     np.testing.assert_array_equal(again.positions, last.positions)
     assert run.handoff.counters.ticks == 40
 
@@ -265,8 +270,10 @@ def test_a_clock_jump_begins_a_new_epoch_from_a_standing_arm(jump):
     run.now += jump
     command = run.one()
     assert command.tick == tick + 1
-    assert command.state is State.HOLDING and "clock jumped" in command.reason
-    assert run.handoff.epoch == epoch + 1 and run.handoff.counters.clock_jumps == 1
+    assert command.state is State.HOLDING
+    assert "clock jumped" in command.reason
+    assert run.handoff.epoch == epoch + 1
+    assert run.handoff.counters.clock_jumps == 1
     run.run(60)
     assert run.commands[-1].state is State.EXECUTING
     assert run.handoff.counters.clock_jumps == 1

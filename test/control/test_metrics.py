@@ -63,7 +63,8 @@ def test_percentiles_leave_nan_out():
 
 def test_action_age_of_first_and_last_row():
     result = metrics.action_age([0.2, 0.3, 0.4, 0.1, 0.2], [1, 1, 1, 2, 2])
-    assert result.first == pytest.approx(0.15) and result.last == pytest.approx(0.3)
+    assert result.first == pytest.approx(0.15)
+    assert result.last == pytest.approx(0.3)
 
 
 def test_overlap_and_longest_run():
