@@ -93,7 +93,8 @@ class Cameras:
                 self.seconds.add(time.perf_counter() - began)
                 self.published += 1
         except BaseException as error:
-            self.failure = error
+            if self._node.context.ok():  # else Ctrl-C took the context away in the middle of it
+                self.failure = error
         finally:
             self._ready.set()
             if renderer is not None:

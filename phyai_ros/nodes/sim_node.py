@@ -231,21 +231,21 @@ class SimNode(lifecycle.ManagedNode):
 
     def _on_command(self, message: Float64MultiArray) -> None:
         values = np.asarray(message.data, dtype=np.float64)
+        log = self.get_logger()
         if len(values) != len(self._names):
-            self._reject(
-                "wrong length",
-                f"{len(values)} values, expected {len(self._names)}: {', '.join(self._names)}",
+            self._bad.add("wrong length")
+            log.warning(
+                f"command refused: {len(values)} values, expected {len(self._names)}: "
+                f"{', '.join(self._names)}",
+                throttle_duration_sec=1.0,
             )
         elif not np.isfinite(values).all():
+            self._bad.add("not finite")
             bad = [n for n, v in zip(self._names, values, strict=True) if not np.isfinite(v)]
-            self._reject("not finite", f"not finite: {', '.join(bad)}")
+            log.warning(f"command refused: not finite: {', '.join(bad)}", throttle_duration_sec=1.0)
         else:
             positions = values[self._order]
             self._inbox.append(lambda: self._apply(positions))
-
-    def _reject(self, reason: str, text: str) -> None:
-        self._bad.add(reason)
-        self.get_logger().warning(f"command refused: {text}", throttle_duration_sec=1.0)
 
     def _on_reset(self, request: Any, response: Any) -> Any:
         done = threading.Event()
@@ -265,6 +265,8 @@ class SimNode(lifecycle.ManagedNode):
     # -- watching ----------------------------------------------------------------------------
 
     def _on_cycle_error(self, error: BaseException) -> None:
+        if not self.context.ok():  # Ctrl-C took the context away while a message was on its way
+            return
         text = "".join(traceback.format_exception(error))
         self.get_logger().fatal(f"the simulation stopped:\n{text}")
         self.failure = f"{type(error).__name__}: {error}"
@@ -293,6 +295,7 @@ class SimNode(lifecycle.ManagedNode):
     def _camera_status(self) -> Status:
         p50, p99 = self._cameras.seconds.percentiles()
         failure = self._cameras.failure
+        self._log.set("cameras", repr(failure) if failure else None, error=True)
         return Status(
             "cameras",
             ERROR if failure else OK,

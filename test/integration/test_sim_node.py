@@ -1,0 +1,237 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""sim_node in a process of its own, over real DDS; the expert closes the loop."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+
+import numpy as np
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+
+from phyai_ros.nodes import qos
+from phyai_ros.sim import expert, world
+from phyai_ros.sim import kinematics as kin
+
+DOMAIN = 72
+PATIENCE = 60.0
+
+
+class Rig:
+    """One sim_node process and a node that listens to it."""
+
+    def __init__(self, **parameters):
+        arguments = [f"{key}:={value}" for key, value in parameters.items()]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "phyai_ros.nodes.sim_node", "--ros-args"]
+            + [part for argument in arguments for part in ("-p", argument)],
+            env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.context = Context()
+        rclpy.init(context=self.context, args=[], domain_id=DOMAIN)
+        self.node = rclpy.create_node("sim_rig", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.joints, self.images, self.events, self.clocks = [], {}, [], []
+        self.diagnostics = {}
+        listen = self.node.create_subscription
+        listen(JointState, "joint_states", self.joints.append, qos.joint_states())
+        for name in world.CAMERAS:
+            self.images[name] = []
+            topic = f"camera/{name}/image_raw"
+            listen(Image, topic, self.images[name].append, qos.camera())
+        listen(
+            String, "sim/episode", lambda m: self.events.append(json.loads(m.data)), qos.episode()
+        )
+        listen(Clock, "/clock", self.clocks.append, qos.clock())
+        listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics())
+        self.commands = self.node.create_publisher(
+            Float64MultiArray, "forward_position_controller/commands", qos.command()
+        )
+        self.reset = self.node.create_client(Trigger, "sim_node/reset")
+
+    def _on_diagnostics(self, message):
+        for status in message.status:
+            self.diagnostics[status.name] = {v.key: v.value for v in status.values}
+
+    def until(self, condition, what):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            if self.process.poll() is not None:
+                pytest.fail(f"sim_node ended:\n{self.process.stdout.read()}")
+            assert time.monotonic() < end, f"never came: {what}"
+            self.executor.spin_once(timeout_sec=0.1)
+
+    def send(self, values):
+        self.commands.publish(Float64MultiArray(data=array("d", values)))
+
+    def next_episode(self):
+        self.until(self.reset.service_is_ready, "reset service")
+        future = self.reset.call_async(Trigger.Request())
+        self.until(future.done, "answer to reset")
+        answer = future.result()
+        assert answer.success
+        return json.loads(answer.message)
+
+    def measured(self):
+        message = self.joints[-1]
+        by_name = dict(zip(message.name, message.position, strict=True))
+        return np.array([by_name[n] for n in kin.JOINTS])
+
+    def run_expert(self, seed, order=kin.JOINTS):
+        """Commands at 20 Hz from measured joints until the episode ends; its event."""
+        block = world.make(seed=seed).state().target_block
+        place = [kin.JOINTS.index(n) for n in order]
+        self.until(lambda: self.joints and self.commands.get_subscription_count(), "sim_node")
+        seen = len(self.events)
+
+        def tick():
+            self.send(expert.chunks(self.measured(), block, horizon=1)[0][place])
+
+        timer = self.node.create_timer(0.05, tick)
+        self.until(lambda: any(e["event"] == "end" for e in self.events[seen:]), "end of episode")
+        self.node.destroy_timer(timer)
+        return next(e for e in self.events[seen:] if e["event"] == "end")
+
+    def close(self):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            status = self.process.wait(timeout=20)
+        finally:
+            self.process.kill()
+            self.node.destroy_node()
+            self.context.try_shutdown()
+        return status, self.process.stdout.read()
+
+
+@pytest.fixture
+def rig(request):
+    made = Rig(**getattr(request, "param", {}))
+    yield made
+    made.close()
+
+
+def test_expert_reaches_the_block_in_two_episodes(rig):
+    rig.until(lambda: any(e["event"] == "start" for e in rig.events), "start event")
+    assert rig.events[0]["instruction"] == world.make(seed=0).instruction
+    first = rig.run_expert(seed=0)
+    assert first["success"] is True
+    assert first["distance"] < 0.03
+    started = rig.next_episode()
+    assert started["seed"] == 1
+    rig.joints.clear()
+    second = rig.run_expert(seed=1)
+    assert second["success"] is True
+    assert second["seed"] == 1
+    status, output = rig.close()
+    assert status == 0, output
+    assert "Traceback" not in output
+
+
+def test_images_come_in_sets_under_one_stamp(rig):
+    rig.until(lambda: all(len(i) >= 10 for i in rig.images.values()), "ten images a camera")
+    stamps = [
+        {(m.header.stamp.sec, m.header.stamp.nanosec) for m in messages}
+        for messages in rig.images.values()
+    ]
+    assert len(stamps[0] & stamps[1]) >= 5
+    image = rig.images["scene"][-1]
+    assert (image.width, image.height, image.encoding, image.step) == (320, 240, "rgb8", 960)
+    assert np.frombuffer(image.data, np.uint8).std() > 20
+    joints = rig.joints[-1]
+    assert list(joints.name) == list(kin.JOINTS)
+    assert len(joints.velocity) == 7
+    times = [m.header.stamp.sec + m.header.stamp.nanosec / 1e9 for m in rig.joints]
+    assert all(b > a for a, b in itertools.pairwise(times))
+    rig.until(lambda: "sim_node: pace" in rig.diagnostics, "diagnostics")
+    assert "real-time factor" in rig.diagnostics["sim_node: pace"]
+
+
+def test_bad_commands_move_nothing_and_are_counted(rig):
+    rig.until(lambda: rig.joints and rig.commands.get_subscription_count(), "sim_node")
+    start = rig.measured()
+    rig.send([1.0, 2.0])
+    rig.until(lambda: "wrong length: 1" in refused(rig), "count of wrong length")
+    rig.send([*start[:6], float("nan")])
+    rig.until(lambda: "not finite: 1" in refused(rig), "count of not finite")
+    count = len(rig.joints)
+    rig.until(lambda: len(rig.joints) > count + 20, "more joint states")
+    np.testing.assert_allclose(rig.measured(), start, atol=1e-3)
+    _, output = rig.close()
+    assert "2 values, expected 7" in output
+    assert "not finite: finger_joint" in output
+
+
+def refused(rig):
+    return rig.diagnostics.get("sim_node: episode", {}).get("commands refused", "")
+
+
+REVERSED = tuple(reversed(kin.JOINTS))
+
+
+@pytest.mark.parametrize(
+    "rig",
+    [{"joints": f"[{', '.join(REVERSED)}]", "publish_clock": "true", "speed": 2.0}],
+    indirect=True,
+)
+def test_other_joint_order_and_simulated_clock(rig):
+    assert rig.run_expert(seed=0, order=REVERSED)["success"] is True
+    rig.until(lambda: len(rig.clocks) > 100, "clock")
+    ticks = [m.clock.sec + m.clock.nanosec / 1e9 for m in rig.clocks]
+    assert all(b >= a for a, b in itertools.pairwise(ticks))
+
+
+@pytest.mark.parametrize("rig", [{"instruction": "'reach the green block'"}], indirect=True)
+def test_fixed_instruction_is_the_task_of_every_episode(rig):
+    rig.until(lambda: rig.events, "start event")
+    assert rig.events[0]["target"] == "green"
+    assert rig.next_episode()["instruction"] == "reach the green block"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "allowed"),
+    [
+        ("robot", "panda", "ur10e"),
+        ("camera_rate", "-1.0", "from 0.5 to 120"),
+        ("conveyor_speed", "9.0", "from 0 to 0.3"),
+        ("instruction", "make_coffee", "red, green, blue"),
+        ("joints", "[elbow_joint]", "shoulder_pan_joint"),
+    ],
+)
+def test_bad_parameter_ends_with_what_is_allowed(parameter, value, allowed):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "phyai_ros.nodes.sim_node",
+            "--ros-args",
+            "-p",
+            f"{parameter}:={value}",
+        ],
+        env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    output = done.stdout + done.stderr
+    assert done.returncode in (1, 2), output
+    assert parameter in output or value in output
+    assert allowed in output
+    assert "Traceback" not in output
