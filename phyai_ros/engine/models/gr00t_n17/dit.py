@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -68,7 +70,9 @@ class FeedForward(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = F.gelu(self.net[0].proj(x), approximate="tanh")
+        inner = self.net[0]
+        assert isinstance(inner, _Projection)
+        hidden = F.gelu(inner.proj(x), approximate="tanh")
         out: torch.Tensor = self.net[2](hidden)
         return out
 
@@ -160,6 +164,11 @@ class DiT(nn.Module):
         self.proj_out_1 = nn.Linear(config.inner, 2 * config.inner)
         self.proj_out_2 = nn.Linear(config.inner, config.output)
 
+    def modulated(self) -> Iterator[ModulatedBlock]:
+        for block in self.transformer_blocks:
+            assert isinstance(block, ModulatedBlock)
+            yield block
+
     def is_self(self, block: int) -> bool:
         return self.config.interleave and block % 2 == 1
 
@@ -175,7 +184,7 @@ class DiT(nn.Module):
         condition = F.silu(embedding)
         dtype = self.proj_out_2.weight.dtype
         blocks = []
-        for block in self.transformer_blocks:
+        for block in self.modulated():
             scale, shift = _wide(block.norm1.linear, condition)[:, None].chunk(2, dim=-1)
             blocks.append(((1 + scale).to(dtype), shift.to(dtype)))
         shift, scale = _wide(self.proj_out_1, condition)[:, None].chunk(2, dim=-1)

@@ -154,10 +154,10 @@ class GrootModel(nn.Module):
         vl = backbone
         if head.vlln is not None:
             vl = layer_norm(vl, head.vlln.weight.float(), head.vlln.bias.float(), head.vlln.eps)
+        isolated = layout.padded and inputs.isolate_padding
         if head.vl_self_attention is not None:
-            isolated = real is not None and inputs.isolate_padding
             vl = head.vl_self_attention(vl, layout.real[:, None, None] if isolated else None)
-        cross, masks, attends = self._cross(vl.to(self.dtype), layout)
+        cross, masks, attends = self._cross(vl.to(self.dtype), layout, isolated)
         state = inputs.state.to(self.dtype).flatten(1).unsqueeze(1)
         mix, _ = head.action_encoder.W2.select(inputs.embodiments).split(self.config.embedding)
         return Prefix(
@@ -236,7 +236,7 @@ class GrootModel(nn.Module):
         return Step(blocks, out, time.to(self.dtype))
 
     def _cross(
-        self, vl: torch.Tensor, layout: Layout
+        self, vl: torch.Tensor, layout: Layout, isolated: bool
     ) -> tuple[
         list[KeyValue | None], list[torch.Tensor | None], list[torch.Tensor | None]
     ]:
@@ -249,12 +249,13 @@ class GrootModel(nn.Module):
         kinds = [layout.real & ~layout.image_mask, layout.real & layout.image_mask]
         biases = [additive(kind, vl.dtype)[:, None, None] for kind in kinds]
         images = kinds[1].any(1)[:, None, None]
-        for i, block in enumerate(dit.transformer_blocks):
+        everything = additive(layout.real, vl.dtype)[:, None, None] if isolated else None
+        for i, block in enumerate(dit.modulated()):
             own = dit.is_self(i)
             cross.append(None if own else block.attn1.key_value(vl))
             of_images = i % (2 * config.text_every) != 0
             masked = config.alternate and not own
-            masks.append(biases[of_images] if masked else None)
+            masks.append(biases[of_images] if masked else None if own else everything)
             attends.append(images if masked and of_images else None)
         return cross, masks, attends
 

@@ -1,0 +1,173 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""GR00T's files beside the weights -> one plain description, whichever project wrote them.
+
+Isaac-GR00T: processor_config.json, statistics.json, embodiment_id.json. lerobot: the same facts in
+the steps of policy_preprocessor.json and policy_postprocessor.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.types import PolicyError
+
+PUBLISHED_IDS = {
+    "oxe_droid_relative_eef_relative_joint": 24,
+    "xdof_relative_eef_relative_joint": 27,
+    "xdof_relative_eef_relative_joint_subtask": 27,
+    "real_g1_relative_eef_relative_joints": 25,
+    "real_r1_pro_sharpa_relative_eef": 26,
+    "real_r1_pro_sharpa_relative_eef_human": 26,
+    "real_r1_pro_sharpa_relative_eef_maxinsights": 26,
+    "real_r1_pro_sharpa_relative_eef_mecka": 26,
+    "unitree_g1_full_body_with_waist_height_nav_cmd": 25,
+    "simpler_env_google": 0,
+    "simpler_env_widowx": 1,
+    "libero_sim": 2,
+    "new_embodiment": 10,
+}
+"""Weight rows of the published checkpoint's embodiments, for checkpoints without the sidecar."""
+
+
+@dataclass(frozen=True)
+class Sidecars:
+    """embodiment: the chosen tag; embodiments: all that could be. embodiment_id: its weight row.
+    modality: the tag's video, state and action layout. statistics: the tag's. kwargs: the image
+    rules. where: per part, the file and key to name in an error."""
+
+    embodiment: str
+    embodiments: tuple[str, ...]
+    embodiment_id: int
+    modality: Mapping[str, Any]
+    statistics: Mapping[str, Any]
+    kwargs: Mapping[str, Any]
+    use_percentiles: bool
+    use_relative_action: bool
+    clip_outliers: bool
+    formalize_language: bool
+    where: Mapping[str, str]
+    libero_gripper: bool
+
+
+def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
+    """Raises PolicyError when a file, the tag, or a part of it is missing, naming what there is."""
+    if checkpoint.has("processor_config.json"):
+        return _isaac(checkpoint, embodiment)
+    if checkpoint.has("policy_preprocessor.json"):
+        return _lerobot(checkpoint, embodiment)
+    raise PolicyError(
+        f"{checkpoint.root}: neither processor_config.json (Isaac-GR00T) nor "
+        "policy_preprocessor.json (lerobot)"
+    )
+
+
+def _isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
+    path = str(checkpoint.root / "processor_config.json")
+    kwargs = checkpoint.json("processor_config.json").get("processor_kwargs") or {}
+    modalities = kwargs.get("modality_configs") or {}
+    tag = _choose(embodiment, tuple(modalities), path)
+    statistics = checkpoint.json("statistics.json")
+    if tag not in statistics:
+        raise PolicyError(
+            f"{checkpoint.root / 'statistics.json'}: no statistics for embodiment {tag!r}; "
+            f"there are: {', '.join(statistics)}"
+        )
+    ids: Mapping[str, Any] = PUBLISHED_IDS
+    ids_path = "the published table (no embodiment_id.json)"
+    if checkpoint.has("embodiment_id.json"):
+        ids = checkpoint.json("embodiment_id.json")
+        ids_path = str(checkpoint.root / "embodiment_id.json")
+    if tag not in ids:
+        raise PolicyError(f"{ids_path}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
+    return Sidecars(
+        embodiment=tag,
+        embodiments=tuple(modalities),
+        embodiment_id=int(ids[tag]),
+        modality=modalities[tag],
+        statistics=statistics[tag],
+        kwargs=kwargs,
+        use_percentiles=bool(kwargs.get("use_percentiles", False)),
+        use_relative_action=bool(kwargs.get("use_relative_action", False)),
+        clip_outliers=bool(kwargs.get("clip_outliers", True)),
+        formalize_language=bool(kwargs.get("formalize_language", True)),
+        where={
+            "modality": f"{path}: modality_configs.{tag}",
+            "statistics": f"{checkpoint.root / 'statistics.json'}: {tag}",
+            "images": path,
+            "ids": ids_path,
+        },
+        libero_gripper=tag == "libero_sim",
+    )
+
+
+def _choose(wanted: str | None, tags: tuple[str, ...], where: str) -> str:
+    if wanted is None:
+        if len(tags) == 1:
+            return tags[0]
+        raise PolicyError(
+            f"{where}: several embodiments, name one with embodiment=: {', '.join(tags) or 'none'}"
+        )
+    if wanted not in tags:
+        raise PolicyError(
+            f"{where}: unknown embodiment {wanted!r}; there are: {', '.join(tags) or 'none'}"
+        )
+    return wanted
+
+
+_PACK = "groot_n1_7_pack_inputs_v1"
+_ENCODE = "groot_n1_7_vlm_encode_v1"
+_DECODE = "groot_n1_7_action_decode_v1"
+
+
+def _lerobot(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
+    pre, post = "policy_preprocessor.json", "policy_postprocessor.json"
+    pack = _step(checkpoint, pre, _PACK)
+    encode = _step(checkpoint, pre, _ENCODE)
+    decode = _step(checkpoint, post, _DECODE)
+    where = f"{checkpoint.root / pre}: {_PACK}"
+    tag = _choose(embodiment, (str(pack.get("embodiment_tag", "new_embodiment")),), where)
+    ids = pack.get("embodiment_mapping") or PUBLISHED_IDS
+    parts = {key: pack.get(key) or decode.get(key) for key in ("modality_config", "raw_stats")}
+    for key, value in parts.items():
+        if not value:
+            raise PolicyError(f"{where}: {key} missing; there are: {', '.join(pack)}")
+    if tag not in ids:
+        raise PolicyError(f"{where}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
+    modality = dict(parts["modality_config"] or {})
+    if "video" not in modality:
+        keys = pack.get("video_modality_keys")
+        if not keys:
+            raise PolicyError(f"{where}: video_modality_keys missing, so no cameras are known")
+        horizon = int(pack.get("video_horizon") or 1)
+        modality["video"] = {"modality_keys": keys, "delta_indices": list(range(horizon))}
+    return Sidecars(
+        embodiment=tag,
+        embodiments=(tag,),
+        embodiment_id=int(ids[tag]),
+        modality=modality,
+        statistics=parts["raw_stats"] or {},
+        kwargs=encode,
+        use_percentiles=bool(pack.get("use_percentiles", False)),
+        use_relative_action=bool(decode.get("use_relative_action", False)),
+        clip_outliers=bool(pack.get("clip_outliers", True)),
+        formalize_language=bool(pack.get("formalize_language", True)),
+        where={
+            "modality": f"{where}: modality_config",
+            "statistics": f"{where}: raw_stats",
+            "images": f"{checkpoint.root / pre}: {_ENCODE}",
+            "ids": where,
+        },
+        libero_gripper=decode.get("action_decode_transform") == "libero",
+    )
+
+
+def _step(checkpoint: Checkpoint, file: str, name: str) -> Mapping[str, Any]:
+    steps = checkpoint.json(file).get("steps") or []
+    names = [step.get("registry_name") for step in steps]
+    if name not in names:
+        raise PolicyError(f"{checkpoint.root / file}: no step {name!r}; there are: {names}")
+    config: Mapping[str, Any] = steps[names.index(name)].get("config") or {}
+    return config
