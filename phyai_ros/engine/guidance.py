@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from phyai_ros.engine import solver
+from phyai_ros.engine import rtc, solver
 from phyai_ros.engine.models.base import GuidableAdapter
 from phyai_ros.engine.types import Guidance, Observation, PolicyError
 
 RTC_IDENTITY = "rtc_identity"
 RTC_OVERLAP = "rtc_overlap"
-METHODS = (RTC_IDENTITY, RTC_OVERLAP)
+RTC_VJP = "rtc_vjp"
+RTC_TRAINED = "rtc_trained"
+METHODS = (RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, RTC_TRAINED)
 
 
 def guide(
@@ -39,10 +41,28 @@ def guide(
     y = torch.from_numpy(target).to(device)
     if methods == {RTC_IDENTITY}:
         return solver.RtcIdentity(y, _identity_weights(guidance, shape, adapter).to(device))
+    if methods == {RTC_VJP}:
+        return rtc.RtcVjp(y, _identity_weights(guidance, shape, adapter).to(device))
+    if methods == {RTC_TRAINED}:
+        return rtc.RtcTrained(y, _committed(guidance, shape[1], adapter).to(device))
     rate = float(getattr(adapter, "rtc_ramp_rate", 6.0))
     overlap = [0 if g is None else len(g.leftover) for g in guidance]
     frozen = [0 if g is None else g.committed for g in guidance]
     return solver.RtcOverlap(y, overlap, frozen, rate)
+
+
+def _committed(
+    guidance: Sequence[Guidance | None], horizon: int, adapter: GuidableAdapter
+) -> torch.Tensor:
+    """bool [B, horizon]: the leading rows that are decided, no more than the training had."""
+    most = int(getattr(adapter, "trained_delay", 0))
+    rows = torch.tensor([0 if g is None else g.committed for g in guidance])
+    if int(rows.max()) > most:
+        raise PolicyError(
+            f"{adapter.spec.checkpoint}: {RTC_TRAINED} with {int(rows.max())} committed rows; this "
+            f"checkpoint was trained with at most {most} (rtc_training_max_delay)"
+        )
+    return torch.arange(horizon) < rows[:, None]
 
 
 def _identity_weights(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.models.base import Adapter
+from phyai_ros.engine.models.base import Adapter, CommittingModel
 from phyai_ros.engine.types import ActionChunk, Observation, PolicyError
 
 
@@ -61,10 +61,9 @@ class Runner:
 
     def refresh(self) -> None:
         """Compute the constants again; needed only if weights were changed after loading."""
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference mode: a guide may differentiate through them
             self.constants = self.adapter.model.constants(self.adapter.spec.denoising_steps)
 
-    @torch.inference_mode()
     def run(
         self,
         observations: Sequence[Observation],
@@ -72,6 +71,16 @@ class Runner:
         guide: solver.Guide | None = None,
     ) -> list[ActionChunk]:
         """noise: float32 ``adapter.noise_shape(batch)``, on the runner's device."""
+        differentiates = guide is not None and guide.differentiates
+        with torch.no_grad() if differentiates else torch.inference_mode():
+            return self._run(observations, noise, guide)
+
+    def _run(
+        self,
+        observations: Sequence[Observation],
+        noise: torch.Tensor,
+        guide: solver.Guide | None,
+    ) -> list[ActionChunk]:
         adapter, model = self.adapter, self.adapter.model
         clock = StageClock(self.device)
         inputs = adapter.prepare(observations)
@@ -79,6 +88,8 @@ class Runner:
         features = model.vision(inputs)
         clock.mark("vision")
         prefix = model.prefix(inputs, features)
+        if guide is not None and guide.committed is not None:
+            prefix = cast(CommittingModel, model).commit(prefix, guide.committed)
         clock.mark("prefix")
         constants = self.constants
 

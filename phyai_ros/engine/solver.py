@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -19,16 +20,32 @@ Predict = Callable[[torch.Tensor, int], torch.Tensor]
 """(x [B, horizon, dim], step index) -> the model's prediction, x's shape."""
 
 
+Toward = Callable[[torch.Tensor], torch.Tensor]
+"""x -> the velocity towards the actions (d x / d tau) at the step in hand."""
+
+
 class Guide(Protocol):
-    """What real-time chunking adds to a flow. tau is the flow's time: 0 noise, 1 actions."""
+    """What real-time chunking adds to a flow. tau is the flow's time: 0 noise, 1 actions.
+
+    differentiates: whether ``evaluate`` needs gradients, so that nothing it touches may be made in
+    inference mode. committed: bool [B, horizon], rows that are given as already decided to a model
+    that was trained to take them so; None where the guide does not do that.
+    """
+
+    differentiates: bool = False
+    committed: torch.Tensor | None = None
 
     def start(self, x: torch.Tensor) -> torch.Tensor:
         """The noise to start from."""
-        ...
+        return x
 
     def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
         """The velocity towards the actions (d x / d tau), corrected."""
-        ...
+        return v
+
+    def evaluate(self, toward: Toward, x: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
+        """The corrected velocity at x; by default elementwise in x and ``toward(x)``."""
+        return self.velocity(x, toward(x), tau, steps)
 
 
 Solver = Callable[[Predict, torch.Tensor, int, "Guide | None"], torch.Tensor]
@@ -43,9 +60,10 @@ def flow_forward(
         x = guide.start(x)
     dt = 1.0 / steps
     for i in range(steps):
-        v = predict(x, i)
-        if guide is not None:
-            v = guide.velocity(x, v, i / steps, steps)
+        if guide is None:
+            v = predict(x, i)
+        else:
+            v = guide.evaluate(partial(_forward, predict, i), x, i / steps, steps)
         x = torch.add(x, v, alpha=dt)
     return x
 
@@ -58,11 +76,21 @@ def flow_backward(
         x = guide.start(x)
     dt = -1.0 / steps
     for i in range(steps):
-        v = predict(x, i)
-        if guide is not None:
-            v = -guide.velocity(x, -v, 1.0 - (1.0 + i * dt), steps)
+        if guide is None:
+            v = predict(x, i)
+        else:
+            toward = partial(_reversed, predict, i)
+            v = -guide.evaluate(toward, x, 1.0 - (1.0 + i * dt), steps)
         x = torch.add(x, v, alpha=dt)
     return x
+
+
+def _forward(predict: Predict, step: int, x: torch.Tensor) -> torch.Tensor:
+    return predict(x, step)
+
+
+def _reversed(predict: Predict, step: int, x: torch.Tensor) -> torch.Tensor:
+    return -predict(x, step)
 
 
 def single_pass(
@@ -120,7 +148,7 @@ def rtc_weight(tau: float, limit: float) -> float:
     return min(limit, (tau * tau + (1 - tau) ** 2) / (tau * (1 - tau)))
 
 
-class RtcIdentity:
+class RtcIdentity(Guide):
     """Real-time chunking with LeRobot's identity Jacobian: the velocity is pulled so that the
     denoised estimate agrees with the left-over chunk, v + w(tau) W (Y - (x + (1 - tau) v)).
 
@@ -140,7 +168,7 @@ class RtcIdentity:
         return torch.add(v, error, alpha=weight)
 
 
-class RtcOverlap:
+class RtcOverlap(Guide):
     """GR00T N1.7's own real-time chunking: the rows that overlap the previous chunk start from it
     instead of from noise; frozen rows do not move, the rest of the overlap moves with a strength
     that rises as 1 - exp(-rate t).

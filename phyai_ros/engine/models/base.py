@@ -40,6 +40,14 @@ class Model(Protocol):
         ...
 
 
+class CommittingModel(Model, Protocol):
+    """A model trained to take leading rows of the chunk as already decided (arXiv 2512.05964)."""
+
+    def commit(self, prefix: Any, committed: torch.Tensor) -> Any:
+        """prefix for chunks whose rows ``committed`` (bool [B, horizon]) hold clean actions."""
+        ...
+
+
 class Adapter(Protocol):
     """Everything a family does differently, and nothing it shares."""
 

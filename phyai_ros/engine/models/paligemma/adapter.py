@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from phyai_ros.engine import tokenize
+from phyai_ros.engine.image import upload
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.prompt import Prompt
 from phyai_ros.engine.normalize import Normaliser
@@ -31,8 +32,8 @@ class Transforms:
     """One checkpoint's preprocessing and postprocessing.
 
     slots: camera keys in the order of the model's image slots. absent_last: present cameras move
-    to the front (LeRobot) instead of keeping their slot (openpi). image: uint8 [N, H, W, 3], size
-    -> float32 [N, 3, size, size]. state, action: of the features' own width. action_width: columns
+    to the front (LeRobot) instead of keeping their slot (openpi). image: uint8 [3, H, W], size ->
+    float32 [3, size, size]. state, action: of the features' own width. action_width: columns
     of the model's output that ``action`` knows. relative: bool [action_dim], columns given
     relative to the state. dtype: of the arithmetic on the host.
     """
@@ -65,6 +66,11 @@ class FlowAdapter:
     def device(self) -> torch.device:
         return self.model.action_in.weight.device
 
+    @property
+    def trained_delay(self) -> int:
+        """Most committed rows that the model was trained with (guidance ``rtc_trained``)."""
+        return self.model.config.trained_delay
+
     def noise_shape(self, batch: int) -> tuple[int, ...]:
         return batch, self.spec.horizon, self.spec.model_action_dim
 
@@ -90,12 +96,13 @@ class FlowAdapter:
     def _images(self, observations: Sequence[Observation]) -> tuple[torch.Tensor, torch.Tensor]:
         size = self.model.config.vision.image_size
         slots = self.transforms.slots
-        images = torch.full((len(observations), len(slots), 3, size, size), -1.0).to(self.device)
+        shape = (len(observations), len(slots), 3, size, size)
+        images = torch.full(shape, -1.0, device=self.device)
         mask = np.zeros((len(observations), len(slots)), bool)
         for i, observation in enumerate(observations):
             for slot, key in self._placed(observation):
-                pixels = torch.from_numpy(np.ascontiguousarray(observation.images[key]))
-                images[i, slot] = self.transforms.image(pixels[None].to(self.device), size)[0]
+                pixels = upload(np.asarray(observation.images[key]), self.device)
+                images[i, slot] = self.transforms.image(pixels, size)
                 mask[i, slot] = True
         return images, torch.from_numpy(mask).to(self.device)
 

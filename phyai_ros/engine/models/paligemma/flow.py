@@ -9,8 +9,7 @@ denoises the chunk, layer by layer attending to the prefix's keys and values. Fl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -50,12 +49,14 @@ class Prefix:
     """What the action expert needs of the observation.
 
     layers: keys and values of each layer. mask: bool [B, 1, 1, P + horizon], True where a key
-    exists, the chunk's own keys last. positions: of the chunk's rows.
+    exists, the chunk's own keys last. positions: of the chunk's rows. committed: bool [B, horizon],
+    rows that hold clean actions already, None where there are none.
     """
 
     layers: tuple[KeyValue, ...]
     mask: torch.Tensor
     positions: Rope
+    committed: torch.Tensor | None = None
 
 
 class Language(nn.Module):
@@ -167,15 +168,20 @@ class FlowPolicy(nn.Module):
         mask = torch.cat((exists, own), dim=1)[:, None, None, :]
         return Prefix(layers, mask, rope(positions, self.config.expert))
 
+    def commit(self, prefix: Prefix, committed: torch.Tensor) -> Prefix:
+        """prefix for a chunk whose rows ``committed`` (bool [B, horizon]) are clean actions."""
+        return replace(prefix, committed=committed)
+
     # -- once a load ------------------------------------------------------------------------
     def times(self, steps: int) -> torch.Tensor:
         """Flow time of each denoising step, float32 [steps]: 1, 1 - 1/steps, ..."""
         times = [1.0 + step * (-1.0 / steps) for step in range(steps)]
         return torch.tensor(times, dtype=torch.float32, device=self.action_in.weight.device)
 
-    def constants(self, steps: int) -> Any:
-        """What depends on the denoising step alone, all steps at once."""
-        return self.condition(self.times(steps)[:, None])
+    def constants(self, steps: int) -> torch.Tensor:
+        """``condition`` of every denoising step, and last that of time 0: clean actions."""
+        times = self.times(steps)
+        return self.condition(torch.cat((times, times.new_zeros(1)))[:, None])
 
     def embed_time(self, time: torch.Tensor) -> torch.Tensor:
         """time [...] -> [..., width]: sines then cosines of periods min_period to max_period."""
@@ -198,4 +204,8 @@ class FlowPolicy(nn.Module):
     def predict(
         self, x: torch.Tensor, step: int, prefix: Prefix, constants: torch.Tensor
     ) -> torch.Tensor:
-        return self.velocity(x, prefix, constants[step : step + 1])
+        condition = constants[step : step + 1]
+        if prefix.committed is not None:
+            rows = prefix.committed[(..., *(None,) * (condition.ndim - 2))]
+            condition = torch.where(rows, constants[-1:], condition)
+        return self.velocity(x, prefix, condition)

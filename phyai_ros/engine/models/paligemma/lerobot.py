@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,8 @@ _EMPTY_CAMERA = ".empty_camera_"
 _UNSUPPORTED = ("use_visual_memory", "use_proprioceptive_memory", "use_peft")
 
 
-def read(
-    family: FlowFamily, checkpoint: Checkpoint, methods: Sequence[str]
-) -> tuple[FlowConfig, PolicySpec, Transforms]:
-    """Everything but the weights. methods: guidance that the engine offers this family."""
+def read(family: FlowFamily, checkpoint: Checkpoint) -> tuple[FlowConfig, PolicySpec, Transforms]:
+    """Everything but the weights."""
     layout = read_layout(checkpoint.root, checkpoint.config)
     file = str(checkpoint.root / "config.json")
     config = flow_config(checkpoint, file)
@@ -46,7 +44,6 @@ def read(
         horizon=config.horizon,
         denoising_steps=config.denoising_steps,
         model_action_dim=config.action_width,
-        guidance_methods=tuple(methods),
         max_prompt_tokens=transforms.max_tokens,
         image_size=(config.vision.image_size, config.vision.image_size),
     )
@@ -89,6 +86,10 @@ def flow_config(checkpoint: Checkpoint, file: str) -> FlowConfig:
 def _check(layout: Layout, config: FlowConfig, file: str) -> None:
     (action,) = layout.action.shape
     state = sum(f.shape[0] for f in layout.states)
+    if layout.config.get("n_obs_steps", 1) != 1:
+        raise PolicyError(
+            f"{file}: n_obs_steps is {layout.config['n_obs_steps']}; expected 1, the observation"
+        )
     if len(layout.states) != 1:
         raise PolicyError(
             f"{file}: input_features needs one feature of type STATE, "

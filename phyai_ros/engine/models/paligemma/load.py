@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from phyai_ros.engine import guidance
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.paligemma import lerobot, openpi
 from phyai_ros.engine.models.paligemma.adapter import FlowAdapter
+from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.family import FlowFamily
 from phyai_ros.engine.types import PolicyError
 
@@ -22,15 +25,20 @@ def load(
     dtype: torch.dtype,
 ) -> FlowAdapter:
     """embodiment: openpi's asset id, where a checkpoint has several; LeRobot's has none."""
-    methods = (guidance.RTC_IDENTITY,)
     if "type" in checkpoint.config:
         if embodiment is not None:
             raise PolicyError(
                 f"{checkpoint.root}: embodiment {embodiment!r} asked for, but a LeRobot "
                 f"{family.name} checkpoint has no embodiment tags"
             )
-        config, spec, transforms = lerobot.read(family, checkpoint, methods)
+        config, spec, transforms = lerobot.read(family, checkpoint)
     else:
-        config, spec, transforms = openpi.read(family, checkpoint, methods, embodiment)
+        config, spec, transforms = openpi.read(family, checkpoint, embodiment)
+    spec = replace(spec, guidance_methods=guidance_methods(config))
     model = family.read(checkpoint, config, device, dtype)
     return FlowAdapter(spec, model, transforms)
+
+
+def guidance_methods(config: FlowConfig) -> tuple[str, ...]:
+    trained = (guidance.RTC_TRAINED,) if config.trained_delay else ()
+    return (guidance.RTC_IDENTITY, guidance.RTC_VJP, *trained)

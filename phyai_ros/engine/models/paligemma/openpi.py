@@ -9,7 +9,7 @@ those of openpi's model config. Statistics are in ``assets/<asset id>/norm_stats
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ TOKENIZER = "google/paligemma-3b-pt-224"
 
 
 def read(
-    family: FlowFamily, checkpoint: Checkpoint, methods: Sequence[str], asset: str | None
+    family: FlowFamily, checkpoint: Checkpoint, asset: str | None
 ) -> tuple[FlowConfig, PolicySpec, Transforms]:
     """Everything but the weights. asset: which statistics, where there are several."""
     given, file = checkpoint.config, str(checkpoint.root / "config.json")
@@ -81,7 +81,6 @@ def read(
         model_action_dim=config.action_width,
         embodiment=asset,
         embodiments=assets,
-        guidance_methods=tuple(methods),
         max_prompt_tokens=transforms.max_tokens,
         image_size=(config.vision.image_size, config.vision.image_size),
     )
