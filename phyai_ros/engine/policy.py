@@ -84,7 +84,10 @@ class Policy:
         touch the noise sequence. image_sizes: camera -> (height, width) that will come."""
         spec = self.spec
         size = spec.image_size or (240, 320)
-        sizes = {key: (image_sizes or {}).get(key, size) for key in spec.cameras}
+        sizes = {
+            key: (image_sizes or {}).get(key, spec.camera_sizes.get(key, size))
+            for key in spec.cameras
+        }
         images = {key: np.full((*s, 3), 127, np.uint8) for key, s in sizes.items()}
         state = np.concatenate([_middle(f.size, f.statistics) for f in spec.state] or [np.zeros(0)])
         observation = Observation(images, state, "warm up")

@@ -89,6 +89,7 @@ class PolicySpec:
     state_names, action_names: one name a column where the checkpoint tells, else ``feature.i``.
     horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
     guidance_methods: the handoff guidance the solver can do.
+    camera_sizes: camera -> (height, width) its images must have; one not named takes any size.
     history: earlier observations that a request uses besides its own (``Observation.history``).
     """
 
@@ -107,6 +108,7 @@ class PolicySpec:
     guidance_methods: tuple[str, ...] = ()
     max_prompt_tokens: int | None = None
     image_size: tuple[int, int] | None = None
+    camera_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     history: int = 0
 
     @property

@@ -18,7 +18,8 @@ Norm = Callable[[int], nn.Module]
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """Batch normalisation with fixed statistics: evaluation-mode and frozen alike."""
+    """Batch normalisation with fixed statistics: evaluation-mode and frozen alike. Its tensors
+    stay float32 in a bfloat16 model (``batch_norm_tensors``): it divides by their root."""
 
     running_mean: torch.Tensor
     running_var: torch.Tensor
@@ -35,6 +36,13 @@ class FrozenBatchNorm2d(nn.Module):
         return F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
         )
+
+
+def batch_norm_tensors(model: nn.Module) -> frozenset[str]:
+    """Names of the parameters and buffers of every batch norm in ``model``."""
+    norms = [n for n, m in model.named_modules() if isinstance(m, FrozenBatchNorm2d)]
+    leaves = ("weight", "bias", "running_mean", "running_var")
+    return frozenset(f"{norm}.{leaf}" for norm in norms for leaf in leaves)
 
 
 def group_norm(channels: int) -> nn.Module:

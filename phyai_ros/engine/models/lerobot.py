@@ -100,6 +100,11 @@ class Layout:
         return tuple(f.key for f in self.inputs if f.kind == "VISUAL")
 
     @property
+    def camera_sizes(self) -> dict[str, tuple[int, int]]:
+        """Camera key -> (height, width) of the images that the policy was trained with."""
+        return {f.key: (f.shape[1], f.shape[2]) for f in self.inputs if f.kind == "VISUAL"}
+
+    @property
     def states(self) -> tuple[Feature, ...]:
         """STATE features, then ENV features: the parts of ``Observation.state``, in order."""
         return tuple(f for kind in ("STATE", "ENV") for f in self.inputs if f.kind == kind)

@@ -80,8 +80,8 @@ class SpatialSoftmax(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[B, C, h, w] -> [B, 2 keypoints]."""
-        attention = F.softmax(self.nets(x).flatten(2), dim=-1)
-        return (attention @ self.pos_grid).flatten(1)
+        attention = F.softmax(self.nets(x).flatten(2).float(), dim=-1)
+        return (attention @ self.pos_grid).flatten(1).to(x.dtype)
 
 
 class ImageEncoder(nn.Module):
@@ -155,4 +155,6 @@ class DiffusionModel(nn.Module):
     ) -> torch.Tensor:
         """x [B, horizon, action_dim] -> the noise or the clean sample, as the schedule says."""
         pairs = zip(prefix.modulations, constants.modulations, strict=True)
-        return self.unet(x, [of_request + of_step[step] for of_request, of_step in pairs])
+        modulations = [of_request + of_step[step] for of_request, of_step in pairs]
+        dtype = modulations[0].dtype
+        return self.unet(x.to(dtype), modulations).to(x.dtype)

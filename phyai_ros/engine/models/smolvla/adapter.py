@@ -1,0 +1,208 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""SmolVLA from a LeRobot checkpoint: observations -> the model's inputs -> actions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from phyai_ros.engine import guidance, tokenize
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout
+from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, upload
+from phyai_ros.engine.models.lerobot_vectors import Vectors
+from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
+from phyai_ros.engine.models.smolvla.model import (
+    FLOAT32,
+    UNUSED,
+    SmolVlaInputs,
+    SmolVlaModel,
+    rename,
+)
+from phyai_ros.engine.tokenize import Tokenizer
+from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
+
+_log = logging.getLogger(__name__)
+_EMBEDDING = "model.vlm_with_expert.vlm.model.text_model.embed_tokens.weight"
+_EMPTY_CAMERA = ".empty_camera_"
+_TOKEN_BUCKET = 16
+"""Prompts are padded to a multiple of this: nothing depends on padding, and few lengths occur."""
+
+
+class SmolVlaAdapter:
+    """Any camera may be absent as long as one is there. Absent cameras are left out, or stand as
+    masked images behind the present ones where another request of the batch has more; LeRobot's
+    ``empty_cameras`` are such images too. A masked image changes nothing: nobody attends to it and
+    positions do not count it."""
+
+    solver = "flow_backward"
+
+    def __init__(
+        self,
+        spec: PolicySpec,
+        model: SmolVlaModel,
+        layout: Layout,
+        vectors: Vectors,
+        tokenizer: Tokenizer,
+    ):
+        self.spec = spec
+        self.model = model
+        self.vectors = vectors
+        self.tokenizer = tokenizer
+        self._normalise = {
+            key: ImageNormaliser(layout.input_normalisation(key), self.device)
+            for key in spec.cameras
+        }
+        self._warned = False
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.state_proj.weight.device
+
+    def noise_shape(self, batch: int) -> tuple[int, ...]:
+        return batch, self.spec.horizon, self.spec.model_action_dim
+
+    def prepare(self, observations: Sequence[Observation]) -> SmolVlaInputs:
+        images, masks = self._images(observations)
+        tokens, token_mask = tokenize.pad(
+            rows := [self.tokens(o.instruction) for o in observations],
+            value=0,
+            left=False,
+            length=self._bucket(max(map(len, rows))),
+        )
+        state = np.zeros((len(observations), self.model.config.max_state_dim), np.float32)
+        values = self.vectors.normalised(observations, "STATE")
+        if values is not None:
+            state[:, : values.shape[1]] = values
+        return SmolVlaInputs(
+            images,
+            masks,
+            torch.from_numpy(tokens).to(self.device),
+            torch.from_numpy(token_mask).to(self.device),
+            torch.from_numpy(state).to(self.device),
+        )
+
+    def _images(
+        self, observations: Sequence[Observation]
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+        present = [[k for k in self.spec.cameras if k in o.images] for o in observations]
+        if not all(present):
+            raise PolicyError(
+                f"an observation has none of the cameras {', '.join(self.spec.cameras)}; at least "
+                "one is needed"
+            )
+        count, side = max(map(len, present)), self.model.config.vlm.vision.image_size
+        images = torch.full((count, len(observations), 3, side, side), -1.0).to(self.device)
+        mask = np.zeros((count, len(observations)), bool)
+        for row, (observation, keys) in enumerate(zip(observations, present, strict=True)):
+            for slot, key in enumerate(keys):
+                images[slot, row] = self.image(key, observation.images[key])
+                mask[slot, row] = True
+        return tuple(images), tuple(torch.from_numpy(mask).to(self.device))
+
+    def image(self, key: str, image: np.ndarray) -> torch.Tensor:
+        """uint8 [H, W, 3] -> float32 [3, S, S] in [-1, 1]."""
+        x = self._normalise[key](upload([image], self.device))
+        if self.model.config.resize_imgs_with_padding is not None:
+            width, height = self.model.config.resize_imgs_with_padding
+            x = fit_left_top(x, height, width)
+        side = self.model.config.vlm.vision.image_size
+        if x.shape[-2:] != (side, side):
+            raise PolicyError(
+                f"camera {key!r}: expected {side} x {side} pixels (resize_imgs_with_padding is "
+                f"null), found {image.shape[0]} x {image.shape[1]}"
+            )
+        return (x * 2.0 - 1.0)[0]
+
+    def tokens(self, instruction: str) -> list[int]:
+        """Token ids of the prompt, cut to the model's limit."""
+        prompt = instruction if instruction.endswith("\n") else instruction + "\n"
+        ids = self.tokenizer.encode(prompt)
+        limit = self.model.config.tokenizer_max_length
+        if len(ids) > limit and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: a prompt of %d tokens is cut to the model's %d, as the reference does: %r",
+                self.spec.checkpoint,
+                len(ids),
+                limit,
+                instruction,
+            )
+        return ids[:limit]
+
+    def _bucket(self, length: int) -> int:
+        rounded = -(-max(length, 1) // _TOKEN_BUCKET) * _TOKEN_BUCKET
+        return max(length, min(rounded, self.model.config.tokenizer_max_length))
+
+    def decode(
+        self, actions: torch.Tensor, observations: Sequence[Observation]
+    ) -> list[np.ndarray]:
+        return self.vectors.decode(actions, observations)
+
+    def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
+        return self.vectors.encode(actions, observation, self.spec.model_action_dim)
+
+
+def load(
+    checkpoint: Checkpoint, *, embodiment: str | None, device: torch.device, dtype: torch.dtype
+) -> SmolVlaAdapter:
+    """embodiment: not used, LeRobot's SmolVLA has one."""
+    layout = read_layout(checkpoint.root, checkpoint.config)
+    vectors = Vectors(layout)
+    config = _config(checkpoint, layout, vectors)
+    with torch.device("meta"):
+        model = SmolVlaModel(config)
+    checkpoint.fill(
+        model,
+        device=device,
+        dtype=lambda name: torch.float32 if name.startswith(FLOAT32) else dtype,
+        rename=rename,
+        ignore=UNUSED,
+    )
+    cameras = tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key)
+    side = config.vlm.vision.image_size
+    spec = PolicySpec(
+        family="smolvla",
+        checkpoint=str(checkpoint.root),
+        cameras=cameras,
+        optional_cameras=cameras,
+        state=layout.state_specs(),
+        action=layout.action_specs(),
+        horizon=config.chunk_size,
+        denoising_steps=config.num_steps,
+        model_action_dim=config.max_action_dim,
+        guidance_methods=(guidance.RTC_IDENTITY,),
+        max_prompt_tokens=config.tokenizer_max_length,
+        image_size=(side, side),
+    )
+    step = layout.preprocessor.require("tokenizer_processor").config
+    tokenizer = tokenize.load(checkpoint, step.get("tokenizer_name", config.vlm_model_name))
+    return SmolVlaAdapter(spec, model, layout, vectors, tokenizer)
+
+
+def _config(checkpoint: Checkpoint, layout: Layout, vectors: Vectors) -> SmolVlaConfig:
+    architecture = "architecture.json"
+    config = SmolVlaConfig.parse(
+        checkpoint.config,
+        checkpoint.json(architecture) if checkpoint.has(architecture) else None,
+        str(checkpoint.root),
+    )
+    file = checkpoint.root / CONFIG
+    if vectors.dim("ENV"):
+        raise PolicyError(f"{file}: input_features has an ENV feature, SmolVLA takes none")
+    for name, found, most in (
+        ("observation.state", vectors.dim("STATE"), config.max_state_dim),
+        ("action", vectors.action_dim, config.max_action_dim),
+    ):
+        if found > most:
+            raise PolicyError(f"{file}: {name} has {found} values, the model takes {most}")
+    if not layout.cameras:
+        raise PolicyError(f"{file}: input_features has no camera")
+    # The vocabulary is the weights' business: fine-tuned tokenizers add tokens.
+    vocabulary = checkpoint.shapes.get(_EMBEDDING, (config.vlm.text.vocab_size,))[0]
+    text = replace(config.vlm.text, vocab_size=vocabulary)
+    return replace(config, vlm=replace(config.vlm, text=text))
