@@ -1,0 +1,129 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Where configuration files are found, and how their YAML is read and refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from phyai_ros.robots.errors import RobotError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+SUFFIXES = (".yaml", ".yml")
+
+
+def config_dirs() -> list[Path]:
+    """Existing ``config`` folders, best first: of the source checkout this module lies in, of the
+    colcon or ROS prefixes that are sourced, of the prefix this module is installed under."""
+    module = Path(__file__)
+    roots = [module.parents[2] / "config", module.resolve().parents[2] / "config"]
+    prefixes = [Path(p) for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
+    prefixes += [*module.parents[2:7], Path(sys.prefix)]
+    roots += [prefix / "share" / "phyai_ros" / "config" for prefix in prefixes]
+    found: list[Path] = []
+    for root in roots:
+        if (root / "robots").is_dir() and root not in found:
+            found.append(root)
+    return found
+
+
+def names(kind: str) -> list[str]:
+    """Names of the files of a kind (``robots``, ``models``), sorted."""
+    return sorted(
+        {f.stem for d in config_dirs() for f in (d / kind).glob("*") if f.suffix in SUFFIXES}
+    )
+
+
+def find(kind: str, name_or_path: str | Path) -> Path:
+    """A name in ``config/<kind>``, or a path to a file. Raises RobotError that lists the names."""
+    text = str(name_or_path)
+    path = Path(text).expanduser()
+    if path.suffix in SUFFIXES or path.parent != Path():
+        if path.is_file():
+            return path
+        raise RobotError(
+            f"{kind[:-1]} file {text!r} does not exist; by name there are {names(kind)}"
+        )
+    for directory in config_dirs():
+        for suffix in SUFFIXES:
+            file = directory / kind / (text + suffix)
+            if file.is_file():
+                return file
+    raise RobotError(
+        f"{kind[:-1]} {text!r} is unknown: expected one of {names(kind)} or the path of a YAML file"
+    )
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML in which a repeated key is an error, not the last one's silent victory."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The file's top-level mapping. Raises RobotError with file, line and reason."""
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RobotError(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise RobotError(f"{path}: {' '.join(str(error).split())}") from error
+    if not isinstance(data, dict):
+        raise RobotError(f"{path}: expected keys and values, found {type(data).__name__}")
+    return data
+
+
+def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
+    """Data -> model. Raises RobotError with one line a problem: source, key, expected, found."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        lines = []
+        for problem in error.errors():
+            key = ".".join(str(part) for part in problem["loc"]) or "(top level)"
+            if problem["type"] == "extra_forbidden":
+                lines.append(f"{source}: {key}: unknown key; known here: {_known(model, problem)}")
+            elif problem["type"] == "missing":
+                lines.append(f"{source}: {key}: missing")
+            else:
+                text = problem["msg"].removeprefix("Value error, ")
+                lines.append(f"{source}: {key}: {text}, found {problem['input']!r}")
+        raise RobotError("\n".join(lines)) from error
+
+
+def _known(model: type[BaseModel], problem: Any) -> list[str]:
+    """Keys the model at the problem's place has, as far as the place is plain to see."""
+    current: Any = model
+    for part in problem["loc"][:-1]:
+        fields = getattr(current, "model_fields", None)
+        if fields and part in fields:
+            current = _inner(fields[part].annotation)
+        elif fields:
+            return []
+    return sorted(getattr(current, "model_fields", {}))
+
+
+def _inner(annotation: Any) -> Any:
+    """The model inside ``dict[str, Model]``, ``list[Model]`` or ``Model | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in reversed(getattr(annotation, "__args__", ())):
+        found = _inner(argument)
+        if found is not None:
+            return found
+    return None

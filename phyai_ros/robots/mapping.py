@@ -1,0 +1,135 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Between the numbers a robot speaks and the numbers a policy was trained on.
+
+Every mapping is strictly monotone and exactly invertible; none clips, so nothing is lost on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Mapping(Protocol):
+    def to_model(self, position: np.ndarray) -> np.ndarray: ...
+
+    def to_robot(self, value: np.ndarray) -> np.ndarray: ...
+
+
+class _Base(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Affine(_Base):
+    """model = sign * scale * (robot - offset). scale 57.29578 gives degrees of radians."""
+
+    kind: Literal["affine"] = "affine"
+    sign: Literal[-1, 1] = 1
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    offset: Number = 0.0
+
+    def to_model(self, position: np.ndarray) -> np.ndarray:
+        return (self.sign * self.scale) * (position - self.offset)
+
+    def to_robot(self, value: np.ndarray) -> np.ndarray:
+        return value / (self.sign * self.scale) + self.offset
+
+
+class Opening(_Base):
+    """A gripper as a share: model 0 at robot position ``zero``, 1 at ``one``.
+
+    Whether 1 means open or closed is the checkpoint's convention (DROID stores 1 - g, 1 closed):
+    say it by which position is which.
+    """
+
+    kind: Literal["opening"] = "opening"
+    zero: Number
+    one: Number
+
+    @model_validator(mode="after")
+    def _apart(self) -> Opening:
+        if self.zero == self.one:
+            raise ValueError("zero and one: expected two different positions")
+        return self
+
+    def to_model(self, position: np.ndarray) -> np.ndarray:
+        return (position - self.zero) / (self.one - self.zero)
+
+    def to_robot(self, value: np.ndarray) -> np.ndarray:
+        return self.zero + value * (self.one - self.zero)
+
+
+class Side(_Base):
+    """What one side of a crank speaks: a quantity, or a share of it (0 at ``zero``, 1 at ``one``).
+
+    ``zero`` with ``one`` = ``zero`` + 1 takes an offset off.
+    """
+
+    quantity: Literal["opening", "angle"]
+    zero: Number = 0.0
+    one: Number = 1.0
+
+    @model_validator(mode="after")
+    def _apart(self) -> Side:
+        if self.zero == self.one:
+            raise ValueError("zero and one: expected two different positions")
+        return self
+
+    def value(self, quantity: np.ndarray) -> np.ndarray:
+        return (quantity - self.zero) / (self.one - self.zero)
+
+    def read(self, value: np.ndarray) -> np.ndarray:
+        return self.zero + value * (self.one - self.zero)
+
+
+class Crank(_Base):
+    """A gripper whose motor angle (rad) moves the fingers (m) through a crank, as ALOHA's.
+
+    A horn of radius r and an arm of length a: angle = asin((r^2 + x^2 - a^2) / (2 r x)) at opening
+    x, strictly rising up to the stretched crank, x = r + a, and only used up to there. ALOHA speaks
+    openings in its state and angles in its commands, each as a share of its own range; checkpoints
+    speak other shares of the angle. With the same quantity on both sides no crank comes in.
+    Defaults: Interbotix ViperX 300, horn 22 mm, arm 36 mm.
+    """
+
+    kind: Literal["crank"] = "crank"
+    robot: Side
+    model: Side
+    arm_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.036
+    horn_radius: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.022
+
+    @model_validator(mode="after")
+    def _turns(self) -> Crank:
+        if not self.horn_radius < self.arm_length:
+            raise ValueError("horn_radius: expected less than arm_length")
+        return self
+
+    def to_model(self, position: np.ndarray) -> np.ndarray:
+        return self._convert(position, self.robot, self.model)
+
+    def to_robot(self, value: np.ndarray) -> np.ndarray:
+        return self._convert(value, self.model, self.robot)
+
+    def _convert(self, value: np.ndarray, source: Side, target: Side) -> np.ndarray:
+        quantity = source.read(value)
+        if source.quantity != target.quantity:
+            turn = self._angle if target.quantity == "angle" else self._opening
+            quantity = turn(quantity)
+        return target.value(quantity)
+
+    def _angle(self, opening: np.ndarray) -> np.ndarray:
+        r, a = self.horn_radius, self.arm_length
+        sine = (r**2 + opening**2 - a**2) / (2.0 * r * opening)
+        return np.arcsin(np.clip(sine, -1.0, 1.0))
+
+    def _opening(self, angle: np.ndarray) -> np.ndarray:
+        # x^2 - 2 r sin(angle) x + r^2 - a^2 = 0; with a > r one root is positive.
+        across = self.horn_radius * np.sin(angle)
+        return across + np.sqrt(across**2 + self.arm_length**2 - self.horn_radius**2)
+
+
+AnyMapping = Annotated[Affine | Opening | Crank, Field(discriminator="kind")]

@@ -1,0 +1,180 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The robot's YAML, checked: joints, limits, cameras, topics, output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+from phyai_ros.control.guard import Limits
+from phyai_ros.robots import config_files
+from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_~{][A-Za-z0-9_/~{}]*$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Gripper(_Strict):
+    """A joint that grips: never blended, never interpolated between two chunk rows, never started
+    from its measured position while it squeezes something.
+
+    state, command: mappings of their own, where the policy reads and commands it in other numbers.
+    """
+
+    state: AnyMapping = Affine()
+    command: AnyMapping = Affine()
+
+
+class Joint(_Strict):
+    """Robot side: unit, and limits in it: position (lower, upper), velocity a second, acceleration
+    a second squared. Policy side: value = sign * scale * (position - offset)."""
+
+    unit: Literal["rad", "m"] = "rad"
+    position: tuple[Number, Number]
+    velocity: Positive
+    acceleration: Positive
+    sign: Literal[-1, 1] = 1
+    offset: Number = 0.0
+    scale: Positive = 1.0
+    gripper: Gripper | None = None
+
+    @field_validator("position")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1]:
+            raise ValueError("expected [lower, upper] with lower < upper")
+        return value
+
+    @model_validator(mode="after")
+    def _one_mapping(self) -> Joint:
+        plain = (self.sign, self.offset, self.scale) == (1, 0.0, 1.0)
+        if self.gripper is not None and not plain:
+            raise ValueError("sign, offset, scale: expected none beside gripper, it has its own")
+        return self
+
+    @property
+    def state_mapping(self) -> Mapping:
+        return self.gripper.state if self.gripper else self._affine()
+
+    @property
+    def command_mapping(self) -> Mapping:
+        return self.gripper.command if self.gripper else self._affine()
+
+    def _affine(self) -> Affine:
+        return Affine(sign=self.sign, scale=self.scale, offset=self.offset)
+
+
+class Camera(_Strict):
+    """topic: sensor_msgs/Image, or CompressedImage where its last name is ``compressed``.
+    encoding: what it is expected to carry, None for any that can be read. max_age: seconds.
+    size: [height, width] it must have, None for any. optional: a frame may be made without it."""
+
+    topic: Topic
+    encoding: str | None = None
+    max_age: Positive = 0.2
+    size: tuple[int, int] | None = None
+    optional: bool = False
+
+
+class Output(_Strict):
+    """How commands leave. joints: the controller's order, default: the robot's."""
+
+    type: Literal["forward_command", "joint_trajectory", "joint_group"] = "forward_command"
+    topic: Topic
+    joints: tuple[str, ...] = ()
+
+
+class Robot(_Strict):
+    """A robot as this package needs to know it. Joint order is the YAML's order.
+
+    control_rate: Hz. joint_state_topics: sensor_msgs/JointState, each may bring some joints.
+    joint_max_age: seconds. max_skew: seconds between two cameras' images of one frame.
+    actions: whether chunks of policies for this robot hold positions or, where neither the
+    checkpoint nor its model config says otherwise, offsets from the observed position.
+    """
+
+    name: str
+    description: str = ""
+    control_rate: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+    joints: Annotated[dict[str, Joint], Field(min_length=1)]
+    joint_state_topics: Annotated[tuple[Topic, ...], Field(min_length=1)]
+    joint_max_age: Positive = 0.2
+    cameras: Annotated[dict[str, Camera], Field(min_length=1)]
+    max_skew: Positive = 0.025
+    output: Output
+    actions: Literal["absolute", "relative"] = "absolute"
+
+    _source: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Robot:
+        order = self.output.joints
+        if order and sorted(order) != sorted(self.joints):
+            missing = [j for j in self.joints if j not in order]
+            unknown = [j for j in order if j not in self.joints]
+            raise ValueError(
+                f"output.joints: expected each of {list(self.joints)} once "
+                f"(missing {missing}, unknown {unknown})"
+            )
+        topics = [c.topic for c in self.cameras.values()]
+        twice = sorted({t for t in topics if topics.count(t) > 1})
+        if twice:
+            raise ValueError(f"cameras: topics {twice} are given to two roles")
+        return self
+
+    @property
+    def source(self) -> str:
+        """The file it was read from, for messages."""
+        return self._source or self.name
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        return tuple(self.joints)
+
+    @property
+    def discrete_joints(self) -> tuple[str, ...]:
+        """Grippers: never interpolated or blended."""
+        return tuple(name for name, joint in self.joints.items() if joint.gripper is not None)
+
+    @property
+    def output_joints(self) -> tuple[str, ...]:
+        """The order in which the output wants its positions."""
+        return self.output.joints or self.joint_names
+
+    @property
+    def period(self) -> float:
+        """Control tick, seconds."""
+        return 1.0 / self.control_rate
+
+    def limits(self) -> Limits:
+        """For the guard and the handoff: arrays in the order of joint_names, robot units."""
+        joints = list(self.joints.values())
+        return Limits(
+            names=self.joint_names,
+            lower=np.array([j.position[0] for j in joints]),
+            upper=np.array([j.position[1] for j in joints]),
+            velocity=np.array([j.velocity for j in joints]),
+            acceleration=np.array([j.acceleration for j in joints]),
+        )
+
+
+def names() -> list[str]:
+    """Names of the robots there are."""
+    return config_files.names("robots")
+
+
+def load(name_or_path: str | Path) -> Robot:
+    """A robot by name or by the path of its YAML. Raises RobotError: unknown name (listing what
+    exists), or file, key, expected and found for everything that is wrong in it."""
+    path = config_files.find("robots", name_or_path)
+    robot = config_files.validate(Robot, config_files.read_yaml(path), str(path))
+    robot._source = str(path)
+    return robot
