@@ -1,0 +1,186 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The graph as data: launch arguments, and the nodes they make. No rclpy here.
+
+``launch/policy.launch.py`` and ``phyai-ros up`` both read this module and hold no list of their own.
+An empty argument means "not given": the node's own default, or the model's YAML, decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from phyai_ros.control.methods import METHODS
+from phyai_ros.nodes import arguments
+from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
+from phyai_ros.robots import config_files
+from phyai_ros.robots.errors import RobotError
+
+ARGUMENTS = (
+    Argument("model", "gr00t", "policy: a name in config/models, or a YAML file", known="models"),
+    Argument("robot", "ur10e", "robot: a name in config/robots, or a YAML file", known="robots"),
+    Argument("sim", False, "start the simulated robot as well, and keep all traffic on this host"),
+    Argument("instruction", "", "the task in words; empty: wait for one on /instruction"),
+    Argument("checkpoint", "", "checkpoint directory or hub id; empty: the model's own"),
+    Argument("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
+    Argument("device", "cpu", "where the policy runs", choices=("cpu", "cuda", "auto")),
+    Argument("precision", "float32", "its floating point type", choices=("float32", "bfloat16")),
+    Argument(
+        "handoff",
+        "replace",
+        "how a new chunk joins the old one",
+        choices=tuple(sorted(METHODS)),
+    ),
+    Argument(
+        "execution_horizon",
+        0,
+        "rows executed of a chunk before the next; 0: the model's own",
+        low=0,
+        high=10_000,
+    ),
+    Argument(
+        "synchronizer",
+        "aligner",
+        "what pairs the camera messages",
+        choices=("aligner", "message_filters"),
+    ),
+    Argument("seed", 0, "of the policy's noise and the first episode", low=0, high=2**31),
+    Argument("use_sim_time", False, "time from /clock; the simulator then publishes it"),
+    Argument("conveyor_speed", 0.0, "sim: m/s of the target block", low=0.0, high=1.0),
+    Argument("threads", 0, "CPU threads of the policy; 0: by the machine", low=0, high=256),
+)
+STOP_ORDER = ("handoff_node", "policy_node", "sim_node")
+"""The robot's commands end first; the simulator, which takes them, last."""
+RESTART_DELAY = 1.0
+"""Seconds between the death of a process and its restart."""
+MAX_RESTARTS = 3
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One process. executable: its name in this package. parameters: typed values by name.
+    environment: added to the process's environment unless the user has set it."""
+
+    executable: str
+    parameters: Mapping[str, Value]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.executable
+
+
+def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
+    """Every node of the graph for checked argument values, in the order of starting.
+
+    Raises ArgumentError where a model or robot file cannot be used.
+    """
+    model = model_settings(str(values["model"]))
+    shared = {"robot": values["robot"], "use_sim_time": values["use_sim_time"]}
+    specs = []
+    if values["sim"]:
+        specs.append(
+            NodeSpec(
+                "sim_node",
+                {
+                    **shared,
+                    "use_sim_time": False,  # it is the clock
+                    "publish_clock": values["use_sim_time"],
+                    "seed": values["seed"],
+                    "instruction": values["instruction"] or "sampled",
+                    "conveyor_speed": values["conveyor_speed"],
+                },
+                _ONE_THREAD,
+                "the simulated robot",
+            )
+        )
+    policy = {
+        **shared,
+        **{
+            name: values[name]
+            for name in (
+                "model",
+                "checkpoint",
+                "embodiment",
+                "device",
+                "precision",
+                "synchronizer",
+                "instruction",
+                "seed",
+            )
+        },
+    }
+    threads = _policy_threads(values)
+    specs.append(
+        NodeSpec(
+            "policy_node",
+            policy,
+            {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+            "observations in, chunks of actions out",
+        )
+    )
+    handoff = {**shared, "handoff": values["handoff"], "instruction": values["instruction"]}
+    horizon = values["execution_horizon"] or model.get("execution_horizon")
+    if horizon:
+        handoff["execution_horizon"] = horizon
+    specs.append(
+        NodeSpec("handoff_node", handoff, _ONE_THREAD, "plays chunks at the control rate")
+    )
+    return tuple(specs)
+
+
+def environment(values: Mapping[str, Value]) -> dict[str, str]:
+    """What every process needs in its environment and the user may set otherwise."""
+    settings = {}
+    profiles = config_path("fastdds.xml")
+    if profiles is not None:
+        settings["FASTDDS_DEFAULT_PROFILES_FILE"] = str(profiles)
+    if values["sim"]:
+        # A simulated arm's commands must never reach a real one on the same network.
+        settings["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    return settings
+
+
+def parse(given: Mapping[str, str]) -> dict[str, Value]:
+    """Text by argument name -> typed values, defaults filled in. Raises ArgumentError."""
+    return arguments.parse(ARGUMENTS, given)
+
+
+def model_settings(model: str) -> dict[str, Value]:
+    """The model's YAML. Raises ArgumentError."""
+    try:
+        return config_files.read_yaml(config_files.find("models", model))
+    except RobotError as error:
+        raise ArgumentError(str(error)) from error
+
+
+def config_path(name: str) -> Path | None:
+    """A file directly in ``config``, where this package keeps it."""
+    for directory in config_files.config_dirs():
+        if (directory / name).is_file():
+            return directory / name
+    return None
+
+
+def may_restart(executable: str, status: int, restarts: int) -> bool:
+    """Whether a process that ended comes back.
+
+    A negative status is a signal: killed, out of memory, crashed in native code. A process that
+    ended by itself said why, and would say it again. The simulator is the robot: its state is gone
+    with it.
+    """
+    return executable != "sim_node" and status < 0 and restarts < MAX_RESTARTS
+
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def _policy_threads(values: Mapping[str, Value]) -> int:
+    """The simulator renders on the CPU too, so the two share its cores."""
+    if values["threads"]:
+        return int(values["threads"])
+    cores = len(os.sched_getaffinity(0))
+    return max(1, cores // 2) if values["sim"] else cores

@@ -1,0 +1,68 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros``: one tool, subcommands. The same as ``python -m phyai_ros.tools``."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "up": "run a policy on a robot, real or simulated",
+    "bench": "print the numbers the project answers for",
+}
+_EPILOG = """examples:
+  phyai-ros up model:=gr00t robot:=ur10e sim:=true instruction:="reach the red block"
+  phyai-ros up --show-args
+  phyai-ros up --help
+exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 terminated
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status. A command is the module ``tools.<name>``:
+    ``main(words) -> int``. It is imported only when asked for, so that --help is quick."""
+    words = list(sys.argv[1:] if words is None else words)
+    parser = argparse.ArgumentParser(
+        prog="phyai-ros",
+        description="Run robots from vision-language-action policies.",
+        epilog="commands:\n"
+        + "".join(f"  {name:<8}{text}\n" for name, text in COMMANDS.items())
+        + "\n"
+        + _EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    if options.version:
+        print(_version())
+        return 0
+    if options.command is None:
+        parser.print_help()
+        return 2
+    if options.command not in COMMANDS:
+        close = difflib.get_close_matches(options.command, COMMANDS, 1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        text = f"there is no command {options.command!r}{hint}; there are: {', '.join(COMMANDS)}"
+        print(f"phyai-ros: error: {text}", file=sys.stderr)
+        return 2
+    try:
+        module = importlib.import_module(f"phyai_ros.tools.{options.command}")
+        return int(module.main(options.words))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("phyai_ros")
+    except importlib.metadata.PackageNotFoundError:  # a colcon install has no Python metadata
+        return "unknown (not installed by pip; see package.xml)"

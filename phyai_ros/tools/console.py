@@ -1,0 +1,29 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The one console people read: progress, notices and errors. Results for programs go to stdout."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+# One object for all: a live progress line keeps its place only if every other line goes through it.
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+STYLES = {"info": "dim", "warning": "yellow", "error": "bold red"}
+
+
+def say(level: str, text: str, source: str = "") -> None:
+    """One notice, above any progress line. level: info, warning or error."""
+    prefix = f"[{source}] " if source else ""
+    # The text is data: square brackets in it are not markup.
+    console.print(f"{prefix}{text}", style=STYLES[level], markup=False)
+
+
+def fail(text: str) -> None:
+    """An error that ends the command."""
+    console.print("error: " + text, style="red", markup=False)
+
+
+def interactive() -> bool:
+    """Whether a person watches: no progress line is drawn otherwise."""
+    return sys.stderr.isatty()

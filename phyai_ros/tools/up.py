@@ -1,0 +1,150 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros up``: start the graph, watch it, report, stop it in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+
+import yaml
+
+from phyai_ros.nodes import arguments, graph
+from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
+from phyai_ros.tools import console
+from phyai_ros.tools.supervise import Command, Supervisor
+
+ARGUMENTS = (
+    Argument("duration", 0.0, "s, stop after this long of running; 0: no limit", low=0, high=1e6),
+    Argument("episodes", 0, "sim: stop after so many episodes; 0: no limit", low=0, high=100_000),
+    Argument("out", "", "folder for report and logs; empty: runs/<date and time>"),
+)
+_HELP = """usage: phyai-ros up [name:=value ...]
+
+Starts the policy and the handoff, with sim:=true also a simulated robot, and shows what they do.
+Ends with a report: on the terminal, and as report.json with pictures and logs in the run's folder.
+The same arguments work with: ros2 launch phyai_ros policy.launch.py
+
+examples:
+  phyai-ros up model:=gr00t robot:=ur10e sim:=true instruction:="reach the red block"
+  phyai-ros up sim:=true instruction:="reach the blue block" episodes:=10 out:=runs/blue
+  phyai-ros up robot:=my_arm.yaml checkpoint:=path/to/checkpoint device:=cuda
+
+arguments:
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Exit status: 0 done, 1 a process failed, 2 wrong usage, 130 Ctrl-C, 143 terminated."""
+    if any(word in ("-h", "--help", "-s", "--show-args") for word in words):
+        print(_HELP + describe_arguments(), end="")
+        return 0
+    try:
+        values = arguments.parse((*graph.ARGUMENTS, *ARGUMENTS), arguments.split(words))
+        specs = graph.nodes(values)
+    except ArgumentError as error:
+        console.fail(str(error))
+        console.say("info", "phyai-ros up --help lists every argument")
+        return 2
+    run_dir = Path(str(values["out"]) or f"runs/{datetime.now():%Y-%m-%d_%H-%M-%S}").absolute()
+    try:
+        commands = make_commands(specs, graph.environment(values), run_dir)
+    except OSError as error:
+        console.fail(f"out:={run_dir}: {error.strerror}")
+        return 2
+    return _run(values, commands, run_dir)
+
+
+def describe_arguments() -> str:
+    """Every argument: default, allowed values, meaning."""
+    lines = []
+    for argument in (*graph.ARGUMENTS, *ARGUMENTS):
+        lines.append(f"  {argument.name}:={argument.text()}")
+        allowed = argument.allowed()
+        lines.append(f"      {argument.description}" + (f"; {allowed}" if allowed else ""))
+    return "\n".join(lines) + "\n"
+
+
+def make_commands(
+    specs: Sequence[graph.NodeSpec], settings: Mapping[str, str], run_dir: Path
+) -> list[Command]:
+    """A process for every node. Writes each node's parameters beside its log. What the user's
+    environment sets already, it keeps."""
+    logs = run_dir / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    plain = {"RCUTILS_COLORIZED_OUTPUT": "0", "PYTHONUNBUFFERED": "1", "ROS_LOG_DIR": str(logs)}
+    commands = []
+    for spec in specs:
+        (logs / f"{spec.name}.log").unlink(missing_ok=True)  # of an earlier run into this folder
+        parameters = logs / f"{spec.name}.yaml"
+        # A file keeps types as they are: as a command line word "true" or "7" would lose its own.
+        content = {spec.name: {"ros__parameters": dict(spec.parameters)}}
+        parameters.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+        commands.append(
+            Command(
+                spec.name,
+                [
+                    sys.executable,
+                    *("-m", f"phyai_ros.nodes.{spec.executable}"),
+                    *("--ros-args", "--params-file", str(parameters)),
+                ],
+                {**plain, **settings, **spec.environment, **os.environ},
+                logs / f"{spec.name}.log",
+            )
+        )
+    return commands
+
+
+class Interrupt:
+    """Ctrl-C, termination and a closed terminal as an event; ``status`` is then 128 + signal."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.status: int | None = None
+        self._stop = stop
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.status is None:
+            self.status = 128 + number
+        self._stop.set()
+
+
+def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path) -> int:
+    stop = threading.Event()
+    interrupt = Interrupt(stop)
+    # This process talks to the graph too, by the same middleware settings.
+    for name, text in graph.environment(values).items():
+        os.environ.setdefault(name, text)
+    supervisor = Supervisor(
+        commands,
+        console.say,
+        graph.may_restart,
+        stop,
+        graph.STOP_ORDER,
+        restart_delay=graph.RESTART_DELAY,
+    )
+    supervisor.start()
+    status = 1
+    try:
+        from phyai_ros.tools import monitor
+
+        status = monitor.run(
+            run_dir,
+            duration_s=float(values["duration"]) or None,
+            episodes=int(values["episodes"]) or None,
+            sim=bool(values["sim"]),
+            about={name: values[name] for name in ("model", "robot", "instruction", "seed")},
+            stop=stop,
+        )
+    finally:
+        supervisor.stop()
+    if supervisor.status is not None:
+        console.fail(f"{supervisor.reason}; everything is stopped")
+        return supervisor.status
+    return status if interrupt.status is None else interrupt.status
