@@ -31,11 +31,13 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True)
 class ImageSample:
-    """One camera image. stamp: seconds, ROS time. pixels: uint8 [height, width, 3], RGB."""
+    """One camera image. stamp: seconds, ROS time. pixels: uint8 [height, width, 3], RGB.
+    encoding: as the message names it."""
 
     stamp: float
     stamp_ns: int
     pixels: np.ndarray
+    encoding: str
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,14 @@ def image_from_raw(buffer: bytes) -> ImageSample:
     raw = cdr.read_image(buffer)
     layout = images.PixelLayout(raw.height, raw.width, raw.encoding, raw.step)
     pixels = images.rgb_view(layout, raw.data)
-    return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels)
+    return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels, raw.encoding)
 
 
 def compressed_from_raw(buffer: bytes) -> ImageSample:
     """Serialised sensor_msgs/CompressedImage -> decoded pixels. Raises ValueError's subclasses."""
     raw = cdr.read_compressed_image(buffer)
     pixels = images.decode_compressed(raw.format, raw.data)
-    return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels)
+    return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels, raw.format)
 
 
 def joints_from_message(message: Any) -> JointSample:

@@ -20,12 +20,17 @@ from typing import Any
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.signals import SignalHandlerOptions
 
 from phyai_ros.nodes import params
 
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
 _FOR_PEOPLE = (ValueError, FileNotFoundError, ImportError)
+
+
+class NodeFailed(Exception):  # noqa: N818
+    """A node that cannot go on; raised in its executor, ends the process with status 1."""
 
 
 class ManagedNode(LifecycleNode):
@@ -119,20 +124,24 @@ def autostart(node: ManagedNode) -> bool:
 def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = None) -> int:
     """Run one node until it is told to stop. Exit status: 0 stopped, 1 failed, 2 bad parameters.
 
-    SIGTERM interrupts a long configure just as Ctrl-C does; rclpy's own handlers, which wake the
-    executor, call these ones after.
+    Signals are not left to rclpy: it would invalidate the context first, and a node could neither
+    bring its robot to rest nor say goodbye. The executor spins on a thread of its own, so that
+    SIGINT and SIGTERM interrupt the main thread at once, also in a long configure.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
-    rclpy.init(args=list(arguments) if arguments is not None else None)
+    rclpy.init(
+        args=list(arguments) if arguments is not None else None,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
     node: ManagedNode | None = None
+    spinner: _Spinner | None = None
     status = 0
     try:
         node = make_node()
         if autostart(node):
-            executor = SingleThreadedExecutor()
-            executor.add_node(node)
-            executor.spin()
+            spinner = _Spinner(node)
+            status = spinner.wait()
         else:
             status = 1
     except params.ParameterError as error:
@@ -143,12 +152,48 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if spinner is not None:
+            spinner.stop()
         if node is not None:
             node.teardown()
             node.destroy_node()
         rclpy.try_shutdown()
     _leave(status)
     return status
+
+
+class _Spinner:
+    """An executor on a thread; wait() gives the exit status when it ends by itself."""
+
+    def __init__(self, node: ManagedNode) -> None:
+        self._node = node
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(node)
+        self._ended = threading.Event()
+        self._status = 0
+        self._thread = threading.Thread(target=self._spin, name="executor", daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        try:
+            self._executor.spin()
+        except NodeFailed:
+            self._status = 1  # the node logged why
+        except ExternalShutdownException:
+            pass
+        except Exception:
+            self._status = 1
+            self._node.get_logger().fatal(f"the node ends:\n{traceback.format_exc()}")
+        finally:
+            self._ended.set()
+
+    def wait(self) -> int:
+        self._ended.wait()
+        return self._status
+
+    def stop(self) -> None:
+        self._executor.shutdown(timeout_sec=1.0)
+        self._thread.join(timeout=1.0)
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -158,7 +203,7 @@ def _interrupt(number: int, frame: Any) -> None:
 def _leave(status: int) -> None:
     """An inference still running in native code would hold up the interpreter's end."""
     workers = [t for t in threading.enumerate() if t is not threading.main_thread()]
-    if any(t.name.startswith("phyai") for t in workers):
+    if any(t.name.startswith("phyai") or t.name == "executor" for t in workers):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

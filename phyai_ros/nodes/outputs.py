@@ -59,3 +59,13 @@ class ForwardCommand:
 
 
 OUTPUTS: dict[str, Callable[..., Output]] = {"forward_command": ForwardCommand}
+
+
+def make(node: Any, kind: str, topic: str, joints: Sequence[str], order: Sequence[str]) -> Output:
+    """The output of a robot description. joints: the controller's order; order: the handoff's.
+    Raises ValueError that lists the kinds there are."""
+    if kind not in OUTPUTS:
+        raise ValueError(
+            f"output type '{kind}' is not available; there are: {', '.join(sorted(OUTPUTS))}"
+        )
+    return OUTPUTS[kind](node, topic, joints, order)

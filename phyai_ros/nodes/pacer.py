@@ -52,6 +52,10 @@ class Pacer:
         gc.freeze()
         self._thread.start()
 
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         """Returns after the tick that is under way; safe to call twice and from the tick."""
         self._stop = True

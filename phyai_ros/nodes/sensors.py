@@ -23,12 +23,13 @@ STALE_AFTER = 1.0
 
 @dataclass(frozen=True)
 class CameraTopic:
-    """role: the camera's name in the robot description. size: (height, width) it must have, None
-    for any. A topic whose last name is ``compressed`` carries CompressedImage."""
+    """role: the camera's name in the robot description. size: (height, width) and encoding it must
+    have, None for any. A topic whose last name is ``compressed`` carries CompressedImage."""
 
     role: str
     topic: str
     size: tuple[int, int] | None = None
+    encoding: str | None = None
 
     @property
     def compressed(self) -> bool:
@@ -110,6 +111,11 @@ class Cameras:
 
 def deliver_image(source: FrameSource, camera: CameraTopic, sample: ImageSample) -> None:
     """Check an image's size and hand it to the aligner; raises MessageError."""
+    if camera.encoding is not None and sample.encoding != camera.encoding:
+        raise MessageError(
+            f"image is {sample.encoding}, the robot description says camera '{camera.role}' "
+            f"sends {camera.encoding}"
+        )
     size = sample.pixels.shape[:2]
     if camera.size is not None and size != camera.size:
         raise MessageError(

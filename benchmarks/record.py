@@ -1,0 +1,69 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Rows of benchmarks/results/*.jsonl: what was measured, on what, by which command."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("numpy", "torch", "rclpy", "rmw_fastrtps_cpp", "fastrtps")
+
+
+def row(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """values with everything that someone needs to measure them again."""
+    return {
+        "benchmark": name,
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "commit": _commit(),
+        "device": _device(),
+        "versions": _versions(),
+        **values,
+    }
+
+
+def save(file: str, entry: dict[str, Any]) -> None:
+    path = ROOT / "benchmarks" / "results" / file
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8") as rows:
+        rows.write(json.dumps(entry) + "\n")
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _device() -> dict[str, Any]:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    cores = len(os.sched_getaffinity(0))
+    return {"cpu": model, "cores": cores, "load_before": round(os.getloadavg()[0], 2)}
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if distro := os.environ.get("ROS_DISTRO"):
+        found["ros"] = distro
+    return found

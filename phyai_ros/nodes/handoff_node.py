@@ -1,0 +1,305 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""handoff_node: one fresh command a control tick, or a named safe state.
+
+Its own process, so that no inference ever holds its interpreter lock. The control thread runs
+``ControlLoop``; the executor's thread takes messages and services and only posts to it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from phyai_ros import robots
+from phyai_ros.control import methods
+from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.control.states import State
+from phyai_ros.msg import ActionChunk
+from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qos
+from phyai_ros.nodes.clock import JumpWatch, RosSeconds
+from phyai_ros.nodes.control_loop import ControlLoop
+from phyai_ros.nodes.diagnostics import Status
+from phyai_ros.nodes.handoff_sink import HandoffSink
+from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
+from phyai_ros.nodes.instruction import clean_instruction
+from phyai_ros.nodes.joint_buffer import JointBuffer
+from phyai_ros.nodes.pacer import Pacer
+from phyai_ros.nodes.params import Parameter
+from phyai_ros.nodes.streams import Stream
+
+LONGEST_STOP = 0.7
+"""Seconds that stopping the arm may take when the node ends; Ctrl-C shall end everything in 3."""
+
+PARAMETERS = (
+    params.AUTOSTART,
+    Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
+    Parameter("instruction", "", "the task in words, until one comes on /instruction"),
+    Parameter("rate", 0.0, "control rate, Hz; 0: the robot's own", low=0.0, high=1000.0),
+    Parameter("horizon", 0, "rows a chunk must have; 0: any", low=0, high=10_000),
+    Parameter(
+        "execution_horizon",
+        8,
+        "rows executed of a chunk before the next one takes over",
+        low=1,
+        high=10_000,
+    ),
+    Parameter(
+        "handoff",
+        "replace",
+        "how a new chunk joins the old one",
+        choices=tuple(sorted(methods.METHODS)),
+    ),
+    Parameter("margin", 1, "ticks by which a request goes out early", low=0, high=1000),
+    Parameter(
+        "request_timeout", 2.0, "s, an unanswered request is repeated", low=0.05, high=600.0
+    ),
+    Parameter("fault_after", 60.0, "s, starved this long: fault", low=0.1, high=86_400.0),
+    Parameter("max_chunk_age", 5.0, "s, no older observation is acted on", low=0.05, high=600.0),
+    Parameter(
+        "ramp_speed", 0.5, "share of the velocity limits for the first move", low=0.01, high=1.0
+    ),
+    Parameter(
+        "joint_state_max_age", 0.5, "s, older joint states start no motion", low=0.01, high=10.0
+    ),
+    Parameter(
+        "realtime_priority",
+        0,
+        "SCHED_FIFO priority of the control thread; 0: the system's default scheduling",
+        low=0,
+        high=99,
+    ),
+)
+
+
+class HandoffNode(lifecycle.ManagedNode):
+    """See the module. Services: ``~/hold``, ``~/resume``, ``~/reset``."""
+
+    PARAMETERS = PARAMETERS
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._pacer: Pacer | None = None
+        self._changed = False
+        self._owned: list[Any] = []
+        self._timers_owned: list[Any] = []
+        self._services_owned: list[Any] = []
+        super().__init__("handoff_node", **kwargs)
+
+    # -- transitions -------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        values = params.read(self, self.PARAMETERS)
+        robot = robots.load(values.robot)
+        rate = values.rate or robot.control_rate
+        limits = robot.limits()
+        config = HandoffConfig(
+            period=1.0 / rate,
+            execution_horizon=values.execution_horizon,
+            horizon=values.horizon or None,
+            margin=values.margin,
+            request_timeout=values.request_timeout,
+            fault_after=values.fault_after,
+            max_chunk_age=values.max_chunk_age,
+            ramp_speed=values.ramp_speed,
+            discrete=robot.discrete_joints,
+            # Epochs of a restarted handoff never meet those of the one before.
+            first_epoch=time.time_ns() // 1_000_000,
+        )
+        self._values, self._period = values, config.period
+        self._log = diagnostics.EdgeLog(self.get_logger())
+        self._now = RosSeconds(self.get_clock())
+        self._handoff = Handoff(limits, config, methods.make(values.handoff))
+        self._joints = JointBuffer(limits.names, values.joint_state_max_age)
+        self._output = outputs.make(
+            self, robot.output.type, robot.output.topic, robot.output_joints, limits.names
+        )
+        self._owned.append(self._output)
+        self._sink = HandoffSink(self, self._handoff, self._output, self._on_change)
+        self._owned.append(self._sink)
+        self._loop = ControlLoop(self._handoff, self._sink, self._now, self._measured)
+        self._subscribe(robot)
+        self._serve()
+        if values.instruction:
+            self._on_instruction(String(data=values.instruction))
+
+    def _subscribe(self, robot: Any) -> None:
+        log = self._log
+        self._chunks = Stream(
+            self, "chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk, log
+        )
+        self._instructions = Stream(
+            self,
+            "instruction",
+            String,
+            "instruction",
+            qos.instruction(),
+            self._on_instruction,
+            log,
+            required=False,
+        )
+        self._joint_streams = [
+            Stream(
+                self,
+                "joint states",
+                JointState,
+                topic,
+                qos.joint_states(),
+                self._on_joints,
+                log,
+                stale_after=self._values.joint_state_max_age,
+            )
+            for topic in robot.joint_state_topics
+        ]
+        self._owned += [self._chunks, self._instructions, *self._joint_streams]
+        self._jumps = JumpWatch(self.get_clock(), self._on_jump)
+        self._owned.append(self._jumps)
+
+    def _serve(self) -> None:
+        for name, work in (("hold", self._hold), ("resume", self._resume), ("reset", self._reset)):
+            self._services_owned.append(self.create_service(Trigger, f"~/{name}", work))
+
+    def activate(self) -> None:
+        self._diagnostics = diagnostics.Publisher(self, [self._statuses])
+        self._owned.append(self._diagnostics)
+        self._timers_owned.append(self.create_timer(0.25, self._watch))
+        self._pacer = Pacer(
+            self._period,
+            self._loop.tick,
+            self._on_loop_error,
+            realtime_priority=self._values.realtime_priority,
+        )
+        self._loop.post(self._handoff.resume)  # of the hold that a deactivation leaves behind
+        pacer = self._pacer
+        self._sink.pace = lambda: (pacer.jitter, pacer.missed)
+        pacer.start()
+
+    def deactivate(self) -> None:
+        """Bring the arm to rest within its acceleration limits, then end the control thread."""
+        pacer, self._pacer = self._pacer, None
+        if pacer is None:
+            return
+        self._loop.post(lambda now: self._handoff.hold("node deactivated"))
+        end = time.monotonic() + LONGEST_STOP
+        while pacer.running and time.monotonic() < end:
+            time.sleep(self._period)
+            if self._sink.state in (State.HOLDING, State.FAULT) and self._handoff.guard.standing:
+                break
+        pacer.stop()
+
+    def teardown(self) -> None:
+        self.deactivate()
+        for timer in self._timers_owned:
+            self.destroy_timer(timer)
+        for service in self._services_owned:
+            self.destroy_service(service)
+        for owned in reversed(self._owned):
+            owned.destroy()
+        self._timers_owned, self._services_owned, self._owned = [], [], []
+
+    # -- messages (executor thread) ----------------------------------------------------------
+
+    def _on_joints(self, message: JointState) -> None:
+        sample = convert.joints_from_message(message)
+        self._joints.add(sample, time.monotonic())
+        if sample.nonfinite:
+            raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
+
+    def _measured(self) -> np.ndarray | None:
+        return self._joints.positions(time.monotonic())
+
+    def _on_chunk(self, message: ActionChunk, published: float | None = None) -> None:
+        chunk = convert.chunk_from_message(message)
+        self._loop.post_chunk(chunk, self._now() if published is None else published)
+
+    def _on_instruction(self, message: String) -> None:
+        text = clean_instruction(message.data)
+        self._loop.post(lambda now: self._handoff.set_instruction(text, now))
+
+    def _on_jump(self, seconds: float) -> None:
+        # The handoff sees the jump in its own ticks; what was measured before it is void.
+        self.get_logger().warning(f"the clock jumped by {seconds:.3f} s")
+        self._joints.clear()
+
+    # -- services ----------------------------------------------------------------------------
+
+    def _hold(self, request: Any, response: Any) -> Any:
+        return self._answer(response, lambda now: self._handoff.hold("held by service"))
+
+    def _resume(self, request: Any, response: Any) -> Any:
+        return self._answer(response, self._handoff.resume)
+
+    def _reset(self, request: Any, response: Any) -> Any:
+        return self._answer(response, self._handoff.reset)
+
+    def _answer(self, response: Any, work: Callable[[float], None]) -> Any:
+        done = threading.Event()
+
+        def action(now: float) -> None:
+            work(now)
+            done.set()
+
+        self._loop.post(action)
+        response.success = self._pacer is not None and done.wait(timeout=1.0)
+        response.message = (
+            f"{self._handoff.state.name}, epoch {self._handoff.epoch}"
+            if response.success
+            else "the control loop is not running: is the node active?"
+        )
+        return response
+
+    # -- watching ----------------------------------------------------------------------------
+
+    def _on_change(self, state: State, reason: str) -> None:
+        self._changed = True  # the executor's thread logs and publishes it
+
+    def _watch(self) -> None:
+        """Four times a second on the executor's thread: what only the ROS graph knows."""
+        self._jumps.check()
+        if self.failure is not None:
+            raise lifecycle.NodeFailed(self.failure)
+        sink = self._sink
+        standing = sink.state not in (State.EXECUTING, State.RAMPING)
+        notes = [self._chunks.trouble()] if standing else []
+        if standing and sink.state is State.WAITING:
+            notes.append(self._joints.trouble(time.monotonic()))
+        sink.note = "; ".join(note for note in notes if note)
+        unheard = sink.state is not State.WAITING and self._output.subscribers() == 0
+        self._log.set(
+            self._output.topic,
+            "no subscriber: is the robot's controller active?" if unheard else None,
+        )
+        if self._changed:
+            self._changed = False
+            calm = sink.state in (State.EXECUTING, State.RAMPING)
+            self._log.set("handoff", None if calm else f"{sink.state.name}: {sink.reason}")
+            self._diagnostics.publish()
+
+    def _on_loop_error(self, error: BaseException) -> None:
+        text = "".join(traceback.format_exception(error))
+        self.get_logger().fatal(f"the control loop ended, no command is sent any more:\n{text}")
+        self.failure = f"control loop: {error!r}"
+
+    def _statuses(self) -> list[Status]:
+        streams = [self._chunks, *self._joint_streams, self._instructions]
+        return [
+            handoff_status(self._handoff, self._sink),
+            timer_status(self._period, self._handoff.counters.ticks, self._sink, self._pacer),
+            output_status(self._output),
+            *(stream.status() for stream in streams),
+        ]
+
+
+def main() -> int:
+    return lifecycle.run(HandoffNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

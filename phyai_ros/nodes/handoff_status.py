@@ -1,0 +1,85 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""handoff_node's lines of /diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.states import State
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
+from phyai_ros.nodes.handoff_sink import HandoffSink
+from phyai_ros.nodes.outputs import Output
+from phyai_ros.nodes.pacer import Pacer
+
+_LEVELS = {
+    State.WAITING: WARN,
+    State.RAMPING: OK,
+    State.EXECUTING: OK,
+    State.STARVED: ERROR,
+    State.HOLDING: WARN,
+    State.FAULT: ERROR,
+}
+
+
+def handoff_status(handoff: Handoff, sink: HandoffSink) -> Status:
+    counters = handoff.counters
+    age, deliver = sink.age.percentiles(), sink.deliver.percentiles()
+    return Status(
+        "handoff",
+        _LEVELS[sink.state],
+        f"{sink.state.name}: {sink.reason}",
+        {
+            "epoch": handoff.epoch,
+            "instruction": handoff.instruction,
+            "starved ticks": counters.starved_ticks,
+            "limited ticks": handoff.guard.limited_ticks,
+            "limits hit": _counts({" ".join(k): n for k, n in _items(handoff.guard.interventions)}),
+            "late chunks": counters.late_chunks,
+            "dropped chunks": _counts(dict(_items(counters.dropped))),
+            "newest drop": handoff.last_drop or "none",
+            "request timeouts": counters.request_timeouts,
+            "clock jumps": counters.clock_jumps,
+            "action age p50 s": age[0],
+            "action age p99 s": age[1],
+            "deliver p50 s": deliver[0],
+            "deliver p99 s": deliver[1],
+        },
+    )
+
+
+def timer_status(period: float, ticks: int, sink: HandoffSink, pacer: Pacer | None) -> Status:
+    jitter = sink.jitter.percentiles()
+    missed = pacer.missed if pacer is not None else 0
+    refusal = pacer.refusal if pacer is not None else None
+    return Status(
+        "control timer",
+        WARN if missed or refusal else OK,
+        refusal or (f"{missed} deadlines missed" if missed else "ok"),
+        {
+            "period s": period,
+            "ticks": ticks,
+            "missed ticks": missed,
+            "jitter p50 s": jitter[0],
+            "jitter p99 s": jitter[1],
+        },
+    )
+
+
+def output_status(output: Output) -> Status:
+    heard = output.subscribers()
+    return Status(
+        "output",
+        OK if heard else ERROR,
+        "ok" if heard else f"no subscriber on {output.topic}: is the robot's controller active?",
+        {"topic": output.topic, "subscribers": heard},
+    )
+
+
+def _items(counter: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    return list(dict(counter).items())  # the control thread goes on counting
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{what}: {n}" for what, n in sorted(counts.items())) or "none"
