@@ -111,10 +111,8 @@ def _known(model: type[BaseModel], problem: Any) -> list[str]:
     current: Any = model
     for part in problem["loc"][:-1]:
         fields = getattr(current, "model_fields", None)
-        if fields and part in fields:
+        if fields and part in fields:  # else: a name within a dict or list of such models
             current = _inner(fields[part].annotation)
-        elif fields:
-            return []
     return sorted(getattr(current, "model_fields", {}))
 
 

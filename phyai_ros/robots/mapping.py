@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Between the numbers a robot speaks and the numbers a policy was trained on.
 
-Every mapping is strictly monotone and exactly invertible; none clips, so nothing is lost on the way.
+Every mapping is strictly monotone and exactly invertible; none clips: nothing is lost on the way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Mapping(Protocol):
+    """Arrays of any shape; a scalar is an array of shape []."""
+
     def to_model(self, position: np.ndarray) -> np.ndarray: ...
 
     def to_robot(self, value: np.ndarray) -> np.ndarray: ...

@@ -1,0 +1,244 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Binding: a checkpoint checked against a robot, frames in, chunks out."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from phyai_ros import robots
+from phyai_ros.engine.types import FeatureSpec, PolicySpec
+from phyai_ros.robots import RobotError
+from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.model_config import for_robot
+
+JOINTS = robots.load("ur10e").joint_names
+
+
+def spec(**changes):
+    features = (FeatureSpec("single_arm", 6, "min_max"), FeatureSpec("gripper", 1, "min_max"))
+    values = {
+        "family": "gr00t",
+        "checkpoint": "checkpoints/small",
+        "cameras": ("video.scene", "video.wrist"),
+        "optional_cameras": (),
+        "state": features,
+        "action": features,
+        "horizon": 16,
+        "denoising_steps": 4,
+        "model_action_dim": 32,
+        "step": 0.05,
+        "embodiment": "ur10e",
+        "embodiments": ("ur10e", "droid"),
+    }
+    return PolicySpec(**{**values, **changes})
+
+
+CONFIG = {"state": list(JOINTS), "action": list(JOINTS)}
+
+
+def bind(robot=None, config=CONFIG, **changes):
+    return Binding(robot or robots.load("ur10e"), spec(**changes), config, source="gr00t.yaml")
+
+
+def frame(**joints):
+    position = {name: 0.1 * i for i, name in enumerate(reversed(JOINTS))}
+    position.update(joints)
+    images = {r: np.full((4, 4, 3), i, np.uint8) for i, r in enumerate(("scene", "wrist"))}
+    return SimpleNamespace(stamp=12.0, images=images, joints=position)
+
+
+def test_frame_to_observation_by_name():
+    observation = bind().observation(frame(), "reach the red block")
+    assert list(observation.images) == ["video.scene", "video.wrist"]
+    assert observation.images["video.wrist"][0, 0, 0] == 1
+    np.testing.assert_allclose(observation.state, [0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0])
+    assert observation.stamp == 12.0
+    assert observation.instruction == "reach the red block"
+
+
+def test_columns_in_another_order_reach_their_own_joints():
+    """Isaac-GR00T#406: joint order. The checkpoint has its order, the robot its own."""
+    order = list(reversed(JOINTS))
+    binding = bind(config={"state": order, "action": order})
+    rows = np.arange(14.0).reshape(2, 7)
+    np.testing.assert_array_equal(binding.positions(rows, {}), rows[:, ::-1])
+    np.testing.assert_array_equal(binding.actions(binding.positions(rows, {}), {}), rows)
+
+
+def test_names_in_the_checkpoint_need_no_config():
+    names = [FeatureSpec(f"{j}.pos", 1, "mean_std") for j in reversed(JOINTS)]
+    binding = bind(
+        config=None,
+        cameras=("observation.images.wrist", "observation.images.scene"),
+        state=tuple(names),
+        action=tuple(names),
+    )
+    assert binding.roles == {
+        "observation.images.wrist": "wrist",
+        "observation.images.scene": "scene",
+    }
+    rows = np.arange(7.0)[None]
+    np.testing.assert_array_equal(binding.positions(rows, {})[0], rows[0, ::-1])
+
+
+def custom(tmp_path, edit):
+    text = Path(robots.load("ur10e").source).read_text()
+    file = tmp_path / "custom.yaml"
+    file.write_text(edit(text))
+    return robots.load(file)
+
+
+def test_units_signs_and_grippers_there_and_back(tmp_path):
+    def edit(text):
+        return text.replace(
+            "elbow_joint:         {unit: rad,",
+            "elbow_joint:         {unit: rad, sign: -1, offset: 0.5, scale: 57.29577951308232,",
+        ).replace(
+            "gripper: {}",
+            "gripper: {state: {kind: opening, zero: 0.04, one: 0.0}, "
+            "command: {kind: opening, zero: 0.0, one: 0.04}}",
+        )
+
+    binding = bind(custom(tmp_path, edit))
+    joints = frame(finger_joint=0.01, elbow_joint=1.0).joints
+    state = binding.state(joints)
+    assert state[2] == pytest.approx(np.degrees(-(1.0 - 0.5)))
+    assert state[6] == pytest.approx(0.75)
+    assert binding.joints(state) == pytest.approx(joints, abs=1e-12)
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (16, 7))
+    positions = binding.positions(rows, joints)
+    np.testing.assert_allclose(positions[:, 2], 0.5 - np.radians(rows[:, 2]), atol=1e-12)
+    np.testing.assert_allclose(positions[:, 6], 0.04 * rows[:, 6], atol=1e-12)
+    np.testing.assert_allclose(binding.actions(positions, joints), rows, atol=1e-9)
+
+
+def test_relative_actions_are_anchored_at_the_observation_not_the_gripper():
+    robot = robots.load("ur10e").model_copy(update={"actions": "relative"})
+    binding = bind(robot)
+    joints = frame().joints
+    rows = np.full((3, 7), 0.01)
+    positions = binding.positions(rows, joints)
+    expected = [joints[j] + 0.01 for j in JOINTS[:6]]
+    np.testing.assert_allclose(positions[0, :6], expected)
+    assert positions[0, 6] == 0.01
+    np.testing.assert_allclose(binding.actions(positions, joints), rows, atol=1e-12)
+
+
+def test_a_model_may_have_its_own_gripper_mapping():
+    mapping = {"finger_joint": {"command": {"kind": "opening", "zero": 0.0, "one": 0.04}}}
+    binding = bind(config={**CONFIG, "mappings": mapping})
+    assert binding.positions(np.ones((1, 7)), {})[0, 6] == 0.04
+    assert binding.state(frame(finger_joint=0.03).joints)[6] == 0.03
+
+
+def test_constant_state_columns_and_ignored_action_columns():
+    more = (FeatureSpec("all", 8, "min_max"),)
+    binding = bind(
+        config={"state": [*JOINTS, 0.5], "action": [None, *JOINTS]}, state=more, action=more
+    )
+    assert binding.state(frame().joints)[7] == 0.5
+    rows = np.arange(8.0)[None]
+    np.testing.assert_array_equal(binding.positions(rows, {})[0], rows[0, 1:])
+    np.testing.assert_array_equal(
+        binding.actions(binding.positions(rows, {}), {})[0, 1:], rows[0, 1:]
+    )
+
+
+def test_non_finite_actions_stay_so_for_the_handoff_to_refuse():
+    rows = np.zeros((2, 7))
+    rows[1, 3] = np.nan
+    assert np.isnan(bind().positions(rows, {})[1, 3])
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "texts"),
+    [
+        (
+            CONFIG,
+            {"cameras": ("rs_view", "video.wrist")},
+            [
+                "gr00t.yaml: robots.ur10e: cameras.rs_view: missing",
+                "['scene', 'wrist']",
+                "ur10e.yaml",
+            ],
+        ),
+        (
+            {**CONFIG, "cameras": {"video.scene": "sceen"}},
+            {},
+            ["cameras.video.scene", "found 'sceen'", "do you mean 'scene'"],
+        ),
+        (
+            {**CONFIG, "cameras": {"video.wrst": "wrist"}},
+            {},
+            ["cameras.video.wrst", "no such camera", "do you mean 'video.wrist'"],
+        ),
+        (None, {}, ["state: missing", "'single_arm.0'", "list one joint a column"]),
+        ({**CONFIG, "state": list(JOINTS[:6])}, {}, ["state: expected 7 entries", "found 6"]),
+        (
+            {**CONFIG, "action": [*JOINTS[:6], "fingr_joint"]},
+            {},
+            ["action: expected joints", "found 'fingr_joint'", "do you mean 'finger_joint'"],
+        ),
+        (
+            {**CONFIG, "action": [*JOINTS[:6], None]},
+            {},
+            ["action: no column moves ['finger_joint']"],
+        ),
+        (
+            {**CONFIG, "action": [*JOINTS[:6], JOINTS[0]]},
+            {},
+            ["'shoulder_pan_joint' is given 2 times"],
+        ),
+        ({**CONFIG, "horizon": 8}, {}, ["horizon: expected 16", "found 8"]),
+        ({**CONFIG, "embodiment": "driod"}, {}, ["embodiment", "do you mean 'droid'"]),
+        (CONFIG, {"step": None}, ["step: missing", "rate of its training data"]),
+        ({**CONFIG, "step": 0.1}, {}, ["step: expected 0.05", "found 0.1"]),
+        (CONFIG, {"step": 1 / 30}, ["ur10e.yaml: control_rate", "multiple of 30 Hz", "found 20"]),
+        ({**CONFIG, "camera": {}}, {}, ["camera: unknown key", "'cameras'"]),
+        ({**CONFIG, "relative": ["knee"]}, {}, ["relative: expected joints", "found 'knee'"]),
+    ],
+)
+def test_what_does_not_fit_is_told_with_key_expected_found_and_candidates(config, changes, texts):
+    with pytest.raises(RobotError) as caught:
+        bind(config=config, **changes)
+    for text in texts:
+        assert text in str(caught.value), str(caught.value)
+
+
+def test_an_optional_camera_may_have_no_role():
+    binding = bind(cameras=("video.scene",), optional_cameras=("video.top", "video.wrist"))
+    assert binding.roles == {"video.scene": "scene", "video.wrist": "wrist"}
+    assert binding.optional_cameras == ("wrist",)
+
+
+def test_missing_joint_in_the_frame_is_named():
+    joints = frame().joints
+    del joints["elbow_joint"]
+    with pytest.raises(RobotError, match=r"'elbow_joint' is missing; found .*finger_joint"):
+        bind().state(joints)
+
+
+def test_wrong_chunk_width_is_named():
+    with pytest.raises(RobotError, match=r"actions: expected \[rows, 7\], found \[16, 8\]"):
+        bind().positions(np.zeros((16, 8)), {})
+
+
+def test_the_model_yaml_part_of_one_robot():
+    model = {"family": "gr00t", "robots": {"ur10e": {"step": 0.05}}}
+    assert for_robot(model, "ur10e").step == 0.05
+    assert for_robot(model, "aloha").step is None
+    with pytest.raises(RobotError, match=r"m.yaml: robots.ur10e: stp: unknown key"):
+        for_robot({"robots": {"ur10e": {"stp": 1}}}, "ur10e", "m.yaml")
+
+
+def test_this_room_needs_no_torch():
+    code = (
+        "import sys; import phyai_ros.robots.binding, phyai_ros.control.handoff, "
+        "phyai_ros.control.align; bad = {'torch', 'rclpy'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,155 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Robot YAML: what loads, and the text of every refusal."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from phyai_ros import robots
+from phyai_ros.robots import RobotError, config_files
+
+UR10E = Path(__file__).parents[2] / "config" / "robots" / "ur10e.yaml"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write ur10e.yaml with a change; a dotted key set to None is removed."""
+
+    def write(changes):
+        data = yaml.safe_load(UR10E.read_text())
+        for key, value in changes.items():
+            *path, last = key.split(".")
+            place = data
+            for part in path:
+                place = place[part]
+            if value is None:
+                del place[last]
+            else:
+                place[last] = value
+        file = tmp_path / "mine.yaml"
+        file.write_text(yaml.safe_dump(data, sort_keys=False))
+        return file
+
+    return write
+
+
+def test_ur10e_by_name():
+    robot = robots.load("ur10e")
+    assert robot.joint_names == (
+        "shoulder_pan_joint",
+        "shoulder_lift_joint",
+        "elbow_joint",
+        "wrist_1_joint",
+        "wrist_2_joint",
+        "wrist_3_joint",
+        "finger_joint",
+    )
+    assert robot.control_rate == 20.0
+    assert set(robot.cameras) == {"scene", "wrist"}
+    assert robot.joint_state_topics == ("/joint_states",)
+    assert robot.output.topic == "/forward_position_controller/commands"
+    assert robot.discrete_joints == ("finger_joint",)
+
+
+def test_ur10e_limits_are_those_of_the_simulated_arm():
+    kinematics = pytest.importorskip("phyai_ros.sim.kinematics")
+    limits = robots.load("ur10e").limits()
+    assert limits.names == kinematics.JOINTS
+    np.testing.assert_allclose(limits.lower, kinematics.POSITION_LIMITS[:, 0], atol=1e-6)
+    np.testing.assert_allclose(limits.upper, kinematics.POSITION_LIMITS[:, 1], atol=1e-6)
+    np.testing.assert_allclose(limits.velocity, kinematics.VELOCITY_LIMITS, atol=1e-6)
+
+
+def test_unknown_robot_lists_what_exists():
+    with pytest.raises(RobotError, match=r"robot 'ur5' is unknown: expected one of \[.*'ur10e'"):
+        robots.load("ur5")
+    assert "ur10e" in robots.names()
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(RobotError, match=r"'./no/such.yaml' does not exist.*ur10e"):
+        robots.load("./no/such.yaml")
+
+
+def test_own_yaml_by_path(write):
+    robot = robots.load(write({"name": "mine", "control_rate": 50}))
+    assert robot.name == "mine"
+    assert robot.source.endswith("mine.yaml")
+
+
+def test_from_an_installed_prefix(tmp_path, monkeypatch):
+    """A colcon install keeps config in share/phyai_ros/config, away from the Python module."""
+    module = tmp_path / "lib" / "python3.11" / "site-packages" / "phyai_ros" / "robots"
+    folder = tmp_path / "share" / "phyai_ros" / "config" / "robots"
+    module.mkdir(parents=True)
+    folder.mkdir(parents=True)
+    (folder / "installed.yaml").write_text(UR10E.read_text())
+    monkeypatch.setattr(config_files, "__file__", str(module / "config_files.py"))
+    monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
+    assert robots.load("installed").source == str(folder / "installed.yaml")
+
+
+def test_from_a_sourced_prefix(tmp_path, monkeypatch):
+    folder = tmp_path / "share" / "phyai_ros" / "config" / "robots"
+    folder.mkdir(parents=True)
+    (folder / "sourced.yaml").write_text(UR10E.read_text())
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"/nowhere:{tmp_path}")
+    assert "sourced" in robots.names()
+    assert robots.load("sourced").name == "ur10e"
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"control_rate": 0}, ["mine.yaml: control_rate: ", "greater than 0", "found 0"]),
+        ({"control_rate": None}, ["mine.yaml: control_rate: missing"]),
+        ({"control_rat": 20}, ["control_rat: unknown key", "'control_rate'"]),
+        ({"joints.elbow_joint.velocity": -1}, ["joints.elbow_joint.velocity", "found -1"]),
+        ({"joints.elbow_joint.velocity": None}, ["joints.elbow_joint.velocity: missing"]),
+        ({"joints.elbow_joint.veloc": 1}, ["joints.elbow_joint.veloc: unknown key", "'velocity'"]),
+        ({"joints.elbow_joint.position": [3, -3]}, ["elbow_joint.position", "lower < upper"]),
+        ({"joints.elbow_joint.position": [0, ".inf"]}, ["elbow_joint.position"]),
+        ({"joints.elbow_joint.unit": "deg"}, ["elbow_joint.unit", "'rad' or 'm'", "'deg'"]),
+        ({"joints.elbow_joint.acceleration": float("nan")}, ["elbow_joint.acceleration"]),
+        ({"joints.finger_joint.sign": -1}, ["joints.finger_joint", "expected none beside gripper"]),
+        ({"cameras.wrist.topic": "/camera/scene/image_raw"}, ["given to two roles"]),
+        ({"cameras.wrist.topic": "no topic!"}, ["cameras.wrist.topic", "no topic!"]),
+        ({"cameras": {}}, ["cameras: "]),
+        ({"output.type": "velocity"}, ["output.type", "forward_command", "found 'velocity'"]),
+        ({"output.joints": ["elbow_joint", "knee"]}, ["output.joints", "unknown ['knee']"]),
+        ({"joint_state_topics": []}, ["joint_state_topics"]),
+        ({"actions": "delta"}, ["actions", "absolute", "'delta'"]),
+    ],
+)
+def test_refusals_say_file_key_expected_and_found(write, changes, texts):
+    with pytest.raises(RobotError) as caught:
+        robots.load(write(changes))
+    for text in texts:
+        assert text in str(caught.value)
+
+
+def test_all_problems_are_told_at_once(write):
+    with pytest.raises(RobotError) as caught:
+        robots.load(write({"control_rate": 0, "max_skew": -1, "colour": "red"}))
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_a_joint_given_twice_is_refused(tmp_path):
+    """YAML keeps the last of two equal keys without a word: a limit would be lost."""
+    file = tmp_path / "twice.yaml"
+    text = UR10E.read_text()
+    line = next(ln for ln in text.splitlines() if "elbow_joint:" in ln)
+    file.write_text(text.replace(line, f"{line}\n{line.replace('3.14', '9.99')}"))
+    with pytest.raises(RobotError, match=r"twice.yaml: key 'elbow_joint' is given twice.*line"):
+        robots.load(file)
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "a: [1,\n", "\x00"])
+def test_files_that_are_no_yaml_mapping(tmp_path, text):
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(RobotError, match=re.escape(str(file))):
+        robots.load(file)
