@@ -143,7 +143,15 @@ def staged_source() -> Path:
     """
     staged = BUILD / "src" / "phyai_ros"
     staged.mkdir(parents=True, exist_ok=True)
-    for name in ("package.xml", "CMakeLists.txt", "msg", "phyai_ros", "launch", "config", "scripts"):
+    for name in (
+        "package.xml",
+        "CMakeLists.txt",
+        "msg",
+        "phyai_ros",
+        "launch",
+        "config",
+        "scripts",
+    ):
         link(ROOT / name, staged / name)
     return staged
 
@@ -173,8 +181,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Prepare this working tree.")
     parser.add_argument("--test", action="store_true", help="also what tests and linters need")
     groups = ["demo", "test"] if parser.parse_args().test else ["demo"]
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import system_packages
+    sys.path.insert(0, str(ROOT))
+    from scripts import system_packages
 
     system_packages.install()
     build_messages(make_environment(groups))

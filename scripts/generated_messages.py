@@ -28,4 +28,4 @@ class GeneratedMessages:
 def install(folder: str) -> None:
     """Put the finder last, so that an installed package with its own messages wins."""
     finder = GeneratedMessages(folder)
-    sys.meta_path.append(finder)  # type: ignore[arg-type]
+    sys.meta_path.append(finder)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Callable, Dict, List  # noqa: UP035 (this file also runs before the version check)
+from typing import Callable  # noqa: UP035 (this file also runs before the version check)
 
 
 def _library(name: str) -> Callable[[], bool]:
@@ -37,7 +37,7 @@ def _venv() -> bool:
     return importlib.util.find_spec("ensurepip") is not None
 
 
-def needs() -> Dict[str, Callable[[], bool]]:
+def needs() -> dict[str, Callable[[], bool]]:
     """Debian and Ubuntu package name -> whether what it gives is already there."""
     python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     return {
@@ -52,7 +52,7 @@ def needs() -> Dict[str, Callable[[], bool]]:
     }
 
 
-def missing() -> List[str]:
+def missing() -> list[str]:
     return [package for package, there in needs().items() if not there()]
 
 

@@ -1,8 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The graph as data: launch arguments, and the nodes they make. No rclpy here.
 
-``launch/policy.launch.py`` and ``phyai-ros up`` both read this module and hold no list of their own.
-An empty argument means "not given": the node's own default, or the model's YAML, decides.
+``launch/policy.launch.py`` and ``phyai-ros up`` both read this module and hold no list of their
+own. An empty argument means "not given": the node's own default, or the model's YAML, decides.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from phyai_ros import robots
 from phyai_ros.control.methods import METHODS
 from phyai_ros.nodes import arguments
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
-from phyai_ros.robots import config_files
+from phyai_ros.robots import config_files, model_file
 from phyai_ros.robots.errors import RobotError
 
 ARGUMENTS = (
@@ -78,7 +79,13 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
 
     Raises ArgumentError where a model or robot file cannot be used.
     """
-    model = model_settings(str(values["model"]))
+    try:
+        model = model_file.load(str(values["model"]))
+        robots.load(
+            str(values["robot"])
+        )  # a mistake in it is said here, once, and not by each node
+    except RobotError as error:
+        raise ArgumentError(str(error)) from error
     shared = {"robot": values["robot"], "use_sim_time": values["use_sim_time"]}
     specs = []
     if values["sim"]:
@@ -123,12 +130,8 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
         )
     )
     handoff = {**shared, "handoff": values["handoff"], "instruction": values["instruction"]}
-    horizon = values["execution_horizon"] or model.get("execution_horizon")
-    if horizon:
-        handoff["execution_horizon"] = horizon
-    specs.append(
-        NodeSpec("handoff_node", handoff, _ONE_THREAD, "plays chunks at the control rate")
-    )
+    handoff["execution_horizon"] = values["execution_horizon"] or model.execution_horizon
+    specs.append(NodeSpec("handoff_node", handoff, _ONE_THREAD, "plays chunks at the control rate"))
     return tuple(specs)
 
 
@@ -147,14 +150,6 @@ def environment(values: Mapping[str, Value]) -> dict[str, str]:
 def parse(given: Mapping[str, str]) -> dict[str, Value]:
     """Text by argument name -> typed values, defaults filled in. Raises ArgumentError."""
     return arguments.parse(ARGUMENTS, given)
-
-
-def model_settings(model: str) -> dict[str, Value]:
-    """The model's YAML. Raises ArgumentError."""
-    try:
-        return config_files.read_yaml(config_files.find("models", model))
-    except RobotError as error:
-        raise ArgumentError(str(error)) from error
 
 
 def config_path(name: str) -> Path | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import queue
@@ -37,9 +38,10 @@ class Supervisor:
     """Starts commands in order and watches them on its own thread until ``stop``.
 
     may_restart(name, status, restarts so far): whether a child that ended is started again, after
-    ``restart_delay`` seconds. One that is not ends the whole: ``stop_event`` is set (the caller then
-    calls ``stop``), ``status`` is the exit status to give and ``reason`` says why. stop_order: names; the rest stop after them.
-    grace: seconds each child has to stop by itself; ``limit``: seconds for all of them together.
+    ``restart_delay`` seconds. One that is not ends the whole: ``stop_event`` is set (the caller
+    then calls ``stop``), ``status`` is the exit status to give and ``reason`` says why.
+    stop_order: names; the rest stop after them. grace: seconds each child has to stop by itself;
+    limit: seconds for all of them together.
     """
 
     def __init__(
@@ -203,7 +205,5 @@ def _dies_with_parent() -> list[str]:
 
 def _kill_group(pid: int, number: signal.Signals) -> None:
     # Every child leads its own session, so the group is the child and what it started.
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, number)
-    except ProcessLookupError:
-        pass

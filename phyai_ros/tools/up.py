@@ -11,13 +11,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import yaml
 
+from phyai_ros import robots
 from phyai_ros.nodes import arguments, graph
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.tools import console
 from phyai_ros.tools.supervise import Command, Supervisor
+
+if TYPE_CHECKING:
+    from phyai_ros.tools import monitor
 
 ARGUMENTS = (
     Argument("duration", 0.0, "s, stop after this long of running; 0: no limit", low=0, high=1e6),
@@ -101,7 +106,8 @@ def make_commands(
 
 
 class Interrupt:
-    """Ctrl-C, termination and a closed terminal as an event; ``status`` is then 128 + signal."""
+    """Ctrl-C, termination and a closed terminal as an event; a second one ends this process, and
+    with it, through the parent-death signal, every child."""
 
     def __init__(self, stop: threading.Event) -> None:
         self.status: int | None = None
@@ -110,17 +116,18 @@ class Interrupt:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.status is None:
-            self.status = 128 + number
+        if self.status is not None:
+            os._exit(128 + number)
+        self.status = number
         self._stop.set()
 
 
 def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path) -> int:
-    stop = threading.Event()
-    interrupt = Interrupt(stop)
     # This process talks to the graph too, by the same middleware settings.
     for name, text in graph.environment(values).items():
         os.environ.setdefault(name, text)
+    stop = threading.Event()
+    interrupt = Interrupt(stop)
     supervisor = Supervisor(
         commands,
         console.say,
@@ -130,21 +137,46 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
         restart_delay=graph.RESTART_DELAY,
     )
     supervisor.start()
+
+    def why_stopped() -> str | None:
+        if not stop.is_set():
+            return None
+        return supervisor.reason or f"stopped by {signal.Signals(interrupt.status or 15).name}"
+
+    # The robot stops at once, not after the report has been written.
+    def stop_children() -> None:
+        stop.wait()
+        supervisor.stop()
+
+    stopper = threading.Thread(target=stop_children, name="stopper", daemon=True)
+    stopper.start()
     status = 1
     try:
-        from phyai_ros.tools import monitor
+        from phyai_ros.tools import monitor  # rclpy takes a moment; the nodes are on their way
 
-        status = monitor.run(
-            run_dir,
-            duration_s=float(values["duration"]) or None,
-            episodes=int(values["episodes"]) or None,
-            sim=bool(values["sim"]),
-            about={name: values[name] for name in ("model", "robot", "instruction", "seed")},
-            stop=stop,
-        )
+        status = monitor.run(watched(values, run_dir), stopped=why_stopped, console=console.console)
     finally:
-        supervisor.stop()
+        stop.set()
+        stopper.join()
     if supervisor.status is not None:
         console.fail(f"{supervisor.reason}; everything is stopped")
         return supervisor.status
-    return status if interrupt.status is None else interrupt.status
+    return status if interrupt.status is None else 128 + interrupt.status
+
+
+def watched(values: Mapping[str, Value], run_dir: Path) -> monitor.Run:
+    """What the monitor is told of these arguments."""
+    from phyai_ros.tools import monitor
+
+    robot = robots.load(str(values["robot"]))
+    return monitor.Run(
+        run_dir,
+        sim=bool(values["sim"]),
+        duration=float(values["duration"]) or None,
+        episodes=int(values["episodes"]) or None,
+        cameras={role: camera.topic for role, camera in robot.cameras.items()},
+        commands=robot.output.topic if robot.output.type == "forward_command" else None,
+        joint_names=robot.output_joints,
+        about={name: values[name] for name in ("model", "robot", "instruction", "seed")},
+        use_sim_time=bool(values["use_sim_time"]),
+    )
