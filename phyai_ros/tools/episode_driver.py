@@ -1,0 +1,136 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Takes a running simulator and handoff from one episode to the next."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from phyai_ros.nodes import qos
+from phyai_ros.tools.recorder import Recorder
+from phyai_ros.tools.recording import Episode
+
+_FILMED = 12  # episodes whose pictures are kept, and every failure's
+_ANSWER = 10.0  # s, a service that is there
+_SERVICE = 15.0  # s, a service that is not there (yet)
+
+
+class DriverError(RuntimeError):
+    """A service that is gone or refuses; the text says which."""
+
+
+class EpisodeDriver:
+    """hold -> simulator's reset -> instruction -> handoff's reset; the recorder's episodes.
+
+    spin(seconds): runs the node's executor that long or until something came.
+    """
+
+    def __init__(self, node: Any, recorder: Recorder, spin: Callable[[float], None]) -> None:
+        self._recorder = recorder
+        self._spin = spin
+        self._hold = node.create_client(Trigger, "handoff_node/hold")
+        self._release = node.create_client(Trigger, "handoff_node/reset")
+        self._redraw = node.create_client(Trigger, "sim_node/reset")
+        self._instruction = node.create_publisher(String, "instruction", qos.instruction())
+        self._said = ""
+        self._events: list[dict[str, Any]] = []
+        recorder.on_episode = self._events.append
+
+    @property
+    def current(self) -> Episode | None:
+        episodes = self._recorder.recording.episodes
+        return episodes[-1] if episodes and episodes[-1].end is None else None
+
+    @property
+    def announced(self) -> bool:
+        """Whether the simulator has said which episode it is in."""
+        return any(e["event"] == "start" for e in self._events)
+
+    def begin_first(self) -> None:
+        """Takes up the episode that the simulator started with; call once ``announced``."""
+        event = [e for e in self._events if e["event"] == "start"][-1]
+        self._events.clear()
+        self._say(str(event["instruction"]))
+        self._begin(event)
+
+    def finished(self) -> bool:
+        """Whether the current episode has ended; its outcome and frames are then in the
+        recording."""
+        episode = self.current
+        if episode is None:
+            return True
+        for event in self._events:
+            if event["event"] == "end" and event["seed"] == episode.about["seed"]:
+                episode.about = _about(event)
+                episode.end = self._recorder.now()
+        if episode.end is None:
+            return False
+        self._events.clear()
+        frames = self._recorder.take_frames()
+        filmed = sum(bool(e.frames) for e in self._recorder.recording.episodes)
+        if filmed < _FILMED or not episode.success:
+            episode.frames = thin(frames)
+        return True
+
+    def next(self) -> None:
+        """Starts the next episode. Raises DriverError."""
+        self._call(self._hold)
+        event = json.loads(self._call(self._redraw))
+        text = str(event["instruction"])
+        if text != self._said:
+            # The handoff must know the new task before it is released, or the first chunk
+            # might still be for the old one; a new instruction raises its epoch.
+            before = self._epoch()
+            self._say(text)
+            end = time.monotonic() + 1.0
+            while self._epoch() == before and time.monotonic() < end:
+                self._spin(0.05)
+        self._call(self._release)
+        self._begin(event)
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        recorder = self._recorder
+        recorder.take_frames()
+        recorder.recording.episodes.append(Episode(_about(event), recorder.now()))
+
+    def _say(self, text: str) -> None:
+        self._said = text
+        self._instruction.publish(String(data=text))
+
+    def _epoch(self) -> int:
+        ticks = self._recorder.recording.ticks
+        return ticks[-1].epoch if ticks else 0
+
+    def _call(self, client: Any) -> str:
+        end = time.monotonic() + _SERVICE
+        while not client.service_is_ready():
+            if time.monotonic() > end:
+                raise DriverError(f"service {client.srv_name} is not there: is its node running?")
+            self._spin(0.05)
+        future = client.call_async(Trigger.Request())
+        end = time.monotonic() + _ANSWER
+        while not future.done():
+            if time.monotonic() > end:
+                client.remove_pending_request(future)
+                raise DriverError(f"service {client.srv_name} did not answer in {_ANSWER:g} s")
+            self._spin(0.05)
+        answer = future.result()
+        if not answer.success:
+            raise DriverError(f"service {client.srv_name} refused: {answer.message}")
+        return str(answer.message)
+
+
+def _about(event: dict[str, Any]) -> dict[str, object]:
+    return {k: v for k, v in event.items() if k not in ("event", "time")}
+
+
+def thin(frames: list[Any], keep: int = 8) -> list[Any]:
+    """At most ``keep`` of ``frames``, evenly, the first and the last among them."""
+    if len(frames) <= keep:
+        return frames
+    return [frames[round(i * (len(frames) - 1) / (keep - 1))] for i in range(keep)]

@@ -1,0 +1,191 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Watches a run and, in the simulator, drives its episodes; writes the report and the pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rich.console import Console
+
+from phyai_ros.tools import report, report_table
+from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
+from phyai_ros.tools.progress import Progress
+from phyai_ros.tools.recorder import Recorder
+from phyai_ros.tools.recording import ACTING, Recording
+
+STARTUP = 120.0
+"""How long a run may take to its first command, s."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is watched, and for how long.
+
+    duration: s from the first command on, None: until stopped or ``episodes`` are done. An episode
+    that is under way at the end is finished: cutting it off would bias the success rate.
+    cameras: role -> topic. commands: topic of a Float64MultiArray output, or None.
+    about: goes into the report's head (model, robot, ...).
+    """
+
+    directory: Path
+    sim: bool
+    duration: float | None = 30.0
+    episodes: int | None = None
+    cameras: Mapping[str, str] = field(default_factory=dict)
+    commands: str | None = "forward_position_controller/commands"
+    joint_names: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    use_sim_time: bool = False
+    startup: float = STARTUP
+
+
+def run(
+    what: Run,
+    *,
+    stopped: Callable[[], str | None] = lambda: None,
+    console: Console | None = None,
+) -> int:
+    """Watch until the end; exit status 0, or 1 when no command ever came or the run broke off.
+
+    stopped: asked often; a reason (a process that ended, Ctrl-C) ends the run with a report of
+    what there is. KeyboardInterrupt does the same. Blocks; makes its own ROS context.
+    """
+    console = console or Console()
+    what.directory.mkdir(parents=True, exist_ok=True)
+    context = Context()
+    rclpy.init(context=context, args=[])
+    watch = _Watch(what, context, stopped, Progress(console))
+    try:
+        status = watch.run()
+    except KeyboardInterrupt:
+        watch.recorder.recording.problems.append("stopped before its end (Ctrl-C)")
+        status = 130
+    finally:
+        watch.close()
+    write(what, watch.recorder.recording, console)
+    return status
+
+
+def write(what: Run, recording: Recording, console: Console) -> dict[str, Any]:
+    """report.json, timeline.png and filmstrip.png in the run's directory; the tables on the
+    console."""
+    about = {**what.about, "sim": what.sim}
+    numbers = report.build(recording, about)
+    (what.directory / "report.json").write_text(json.dumps(numbers, indent=2) + "\n")
+    written = ["report.json"]
+    if recording.ticks:
+        from phyai_ros.tools import filmstrip, plots  # slow to import: after the run, not before
+
+        written += plots.timeline(recording, about, what.directory / "timeline.png")
+        written += filmstrip.save(recording, what.directory / "filmstrip.png")
+    report_table.show(numbers, console)
+    place = os.path.relpath(what.directory)
+    console.print("wrote " + ", ".join(f"{place}/{name}" for name in written), highlight=False)
+    return numbers
+
+
+class _Watch:
+    """One run being watched."""
+
+    def __init__(
+        self,
+        what: Run,
+        context: Context,
+        stopped: Callable[[], str | None],
+        progress: Progress,
+    ) -> None:
+        self._what, self._context = what, context
+        self._stopped, self._progress = stopped, progress
+        self._node = rclpy.create_node(
+            "phyai_monitor",
+            context=context,
+            parameter_overrides=[Parameter("use_sim_time", value=what.use_sim_time)],
+        )
+        self._executor = SingleThreadedExecutor(context=context)
+        self._executor.add_node(self._node)
+        self.recorder = Recorder(self._node, dict(what.cameras), what.commands, what.joint_names)
+        self._driver = EpisodeDriver(self._node, self.recorder, self._spin) if what.sim else None
+
+    def run(self) -> int:
+        with self._progress:
+            reason = self._start() or self._work()
+        if reason is None:
+            return 0
+        self.recorder.recording.problems.append(reason)
+        return 1
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    def _start(self) -> str | None:
+        """Waits for the first command; returns why there is none."""
+        end = time.monotonic() + self._what.startup
+        begun = False
+        while not self._acted():
+            if reason := self._stopped():
+                return reason
+            if time.monotonic() > end:
+                return f"no command in {self._what.startup:g} s: {self._trouble()}"
+            if self._driver is not None and not begun and self._driver.announced:
+                self._driver.begin_first()
+                begun = True
+            self._progress.starting(self._trouble())
+            self._spin(0.1)
+        return None
+
+    def _work(self) -> str | None:
+        began = time.monotonic()
+        while not (reason := self._stopped()):
+            passed = time.monotonic() - began
+            self._progress.working(passed, self._what.duration, self.recorder.recording)
+            if self._driver is None:
+                if self._what.duration is not None and passed >= self._what.duration:
+                    return None
+            elif self._driver.finished():
+                done = len(self.recorder.recording.episodes)
+                if self._enough(passed, done):
+                    return None
+                try:
+                    self._driver.next()
+                except DriverError as error:
+                    return str(error)
+            self._spin(0.1)
+        return reason
+
+    def _enough(self, passed: float, done: int) -> bool:
+        over = self._what.duration is not None and passed >= self._what.duration
+        return over or (self._what.episodes is not None and done >= self._what.episodes)
+
+    def _acted(self) -> bool:
+        return any(t.state in ACTING for t in self.recorder.recording.ticks[-40:])
+
+    def _trouble(self) -> str:
+        """What the nodes say is wrong, for people."""
+        recorder = self.recorder
+        bad = [
+            f"{name}: {recorder.statuses[name]}"
+            for name, level in recorder.levels.items()
+            if level > 0
+        ]
+        return "; ".join(bad) or ("no node has reported yet" if not recorder.levels else "")
+
+    def _spin(self, seconds: float) -> None:
+        """Until ``seconds`` have passed; work that is there is done in one go."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            try:
+                self._executor.spin_once(timeout_sec=left)
+            except ExternalShutdownException:
+                raise KeyboardInterrupt from None

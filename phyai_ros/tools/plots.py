@@ -1,0 +1,290 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The timeline of a run: what was commanded, by which chunk, in which state, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from phyai_ros.control.states import State
+from phyai_ros.tools import report
+from phyai_ros.tools.recording import ACTING, ChunkSeen, Episode, Recording
+
+LONGEST = 16.0
+"""Seconds shown: more would be too dense to read."""
+
+_INK = "#23303d"
+_FAINT = "#8c98a4"
+_LINES = ("#1f6fb2", "#e4812a", "#2f9e63", "#c8413f", "#7a5bb5", "#0f9aa8", "#8b6b4e", "#b5528f")
+STATE_COLOURS = {
+    State.WAITING: "#c9d1d9",
+    State.RAMPING: "#f2c14e",
+    State.EXECUTING: "#57b894",
+    State.STARVED: "#d9534f",
+    State.HOLDING: "#9db2c7",
+    State.FAULT: "#7d1d1d",
+}
+STAGE_COLOURS = {
+    "wait": "#d5dbe1",
+    "preprocess": "#9ecae1",
+    "vision": "#4292c6",
+    "prefix": "#08519c",
+    "solver": "#f28e2b",
+    "convert": "#e15759",
+    "deliver": "#b6992d",
+}
+_STYLE = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": "#c3cbd3",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#eef1f4",
+    "xtick.color": _FAINT,
+    "ytick.color": _FAINT,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "legend.frameon": False,
+}
+
+
+def timeline(recording: Recording, about: Mapping[str, Any], path: Path) -> list[str]:
+    """Writes the picture; the names of the files written (none where nothing happened)."""
+    commands, ticks = recording.commanded()
+    times = np.array([t.time for t in recording.ticks])
+    if not len(ticks):
+        return []
+    # A second of the way in shows what came before the first action.
+    start = max(times[0], ticks[0].time - 1.0)
+    end = min(times[-1], start + LONGEST)
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(
+            5,
+            1,
+            figsize=(16, 10),
+            sharex=True,
+            height_ratios=(5.2, 1.1, 0.5, 2.0, 1.9),
+            gridspec_kw={"hspace": 0.14},
+        )
+        arm, finger, band, bars, queue = axes
+        _commands(arm, finger, recording, commands, start, end)
+        _states(band, recording, start, end)
+        _inference(bars, recording.chunks, start, end)
+        _queue(queue, recording, start, end)
+        for axis in axes:
+            _episode_edges(axis, recording.episodes, start, end)
+        _episode_titles(arm, recording.episodes, start, end)
+        queue.set_xlim(0, end - start)
+        queue.set_xlabel("seconds")
+        figure.align_ylabels()
+        _headline(figure, recording, about, shown=end - start)
+        figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.25, facecolor="white")
+        plt.close(figure)
+    return [path.name]
+
+
+def _headline(figure: Any, recording: Recording, about: Mapping[str, Any], shown: float) -> None:
+    name = " on ".join(str(about[k]) for k in ("model", "robot") if about.get(k)) or "phyai_ros"
+    figure.text(0.125, 0.965, name, fontsize=17, fontweight="bold", va="bottom")
+    numbers = report.build(recording, about)
+    inference, ticks = numbers["inference"], numbers["ticks"]
+    parts = []
+    if (result := numbers["success"]) is not None:
+        parts.append(f"{result['count']} of {result['of']} episodes succeeded")
+    if inference["p50"] is not None:
+        parts.append(
+            f"inference {1e3 * inference['p50']:.0f} ms (p99 {1e3 * inference['p99']:.0f})"
+        )
+    parts.append(f"{ticks['starved']} starved ticks, {ticks['deadline_misses']} missed")
+    parts.append(f"first {shown:.0f} s of {numbers['duration']:.0f} s")
+    figure.text(0.125, 0.948, "   ·   ".join(parts), fontsize=11, color="#5d6a76", va="bottom")
+
+
+def _commands(
+    arm: Axes,
+    finger: Axes,
+    recording: Recording,
+    commands: np.ndarray,
+    start: float,
+    end: float,
+) -> None:
+    """Arm joints above, prismatic joints (by name) below; a faint line where a chunk takes over."""
+    _, ticks = recording.commanded()
+    times = np.array([t.time for t in ticks])
+    inside = (times >= start) & (times <= end)
+    names = recording.joint_names or tuple(f"joint {i}" for i in range(commands.shape[1]))
+    pieces = [(a, b) for a, b in report.stretches(ticks) if inside[a:b].any()]
+    colours = iter(_LINES * 4)
+    for column, name in enumerate(names):
+        linear = "finger" in name or "gripper" in name
+        axis, colour = (finger, _INK) if linear else (arm, next(colours))
+        label = name.removesuffix("_joint").replace("_", " ")
+        for a, b in pieces:
+            axis.plot(
+                times[a:b] - start,
+                1e3 * commands[a:b, column] if linear else commands[a:b, column],
+                color=colour,
+                lw=1.9,
+                label=label,
+                solid_capstyle="round",
+            )
+            label = "_"
+    for tick in ticks:
+        if tick.first_use and start <= tick.time <= end:
+            for axis in (arm, finger):
+                axis.axvline(tick.time - start, color="#b9c4ce", lw=0.7, zorder=0)
+    arm.set_ylabel("commands, rad")
+    arm.grid(axis="x", visible=False)
+    finger.set_ylabel("finger,\nmm")
+    finger.grid(axis="x", visible=False)
+    arm.legend(loc="center left", bbox_to_anchor=(1.005, 0.5), handlelength=1.4)
+    arm.text(
+        1.012, 0.08, "faint line: a new\nchunk takes over", transform=arm.transAxes,
+        fontsize=9, color=_FAINT, va="top",
+    )  # fmt: skip
+
+
+def _states(axis: Axes, recording: Recording, start: float, end: float) -> None:
+    seen = []
+    for a, b, state in spans([(t.time, t.state) for t in recording.ticks]):
+        left, right = max(a, start), min(b, end)
+        if right > left:
+            axis.axvspan(left - start, right - start, color=STATE_COLOURS[state], lw=0)
+            seen.append(state)
+    axis.set_yticks([])
+    axis.set_ylabel("state", rotation=0, ha="right", va="center")
+    axis.grid(visible=False)
+    axis.legend(
+        handles=[Patch(color=STATE_COLOURS[s], label=s.name.lower()) for s in State if s in seen],
+        loc="center left",
+        bbox_to_anchor=(1.005, 0.5),
+        handlelength=1.0,
+        handleheight=1.0,
+        ncols=2 if len(set(seen)) > 2 else 1,
+        fontsize=9,
+        columnspacing=1.0,
+    )
+
+
+def spans(samples: Sequence[tuple[float, State]]) -> list[tuple[float, float, State]]:
+    """(time, state) of every tick -> (from, to, state) of every stretch of one state."""
+    result: list[tuple[float, float, State]] = []
+    for i, (time, state) in enumerate(samples):
+        until = samples[i + 1][0] if i + 1 < len(samples) else time
+        if result and result[-1][2] is state:
+            result[-1] = (result[-1][0], until, state)
+        else:
+            result.append((time, until, state))
+    return result
+
+
+def _inference(axis: Axes, chunks: Sequence[ChunkSeen], start: float, end: float) -> None:
+    """A bar a chunk, from its observation to its arrival, in the colours of its stages."""
+    lanes = 2
+    for number, chunk in enumerate(chunks):
+        if not start <= chunk.received <= end:
+            continue
+        lane = number % lanes
+        known = {k: v for k, v in chunk.stages.items() if v == v}
+        left = chunk.received - sum(known.values())
+        axis.broken_barh(
+            [(chunk.observed - start, chunk.received - chunk.observed)],
+            (lane + 0.36, 0.28),
+            color="#e6eaee",
+        )
+        for name, seconds in known.items():
+            axis.broken_barh(
+                [(left - start, seconds)], (lane + 0.14, 0.72), color=STAGE_COLOURS[name]
+            )
+            left += seconds
+    axis.set_ylim(0, lanes)
+    axis.set_yticks([])
+    axis.set_ylabel("inference", rotation=0, ha="right", va="center")
+    names = [n for n in STAGE_COLOURS if any(c.stages.get(n, 0) > 0 for c in chunks)]
+    axis.legend(
+        handles=[Patch(color=STAGE_COLOURS[n], label=n) for n in names]
+        + [Patch(color="#e6eaee", label="since observed")],
+        loc="center left",
+        bbox_to_anchor=(1.005, 0.5),
+        handlelength=1.0,
+        handleheight=1.0,
+        fontsize=9,
+        ncols=2,
+        columnspacing=1.0,
+    )
+
+
+def _queue(axis: Axes, recording: Recording, start: float, end: float) -> None:
+    """Rows left, and the age of the observation behind the action."""
+    ticks = [t for t in recording.ticks if start <= t.time <= end]
+    times = np.array([t.time for t in ticks]) - start
+    acting = np.array([t.state in ACTING for t in ticks])
+    left = np.where(acting, [t.remaining for t in ticks], 0)
+    axis.fill_between(times, left, step="post", color="#57b894", alpha=0.25, lw=0)
+    axis.step(times, left, where="post", color="#2f8f6b", lw=1.4)
+    axis.set_ylabel("rows left", color="#2f8f6b")
+    axis.set_ylim(0, None)
+    age = axis.twinx()
+    values = np.where(acting, [1e3 * t.action_age for t in ticks], np.nan)
+    age.plot(times, values, color="#e4812a", lw=1.2)
+    age.set_ylabel("action age, ms", color="#c46a17")
+    age.set_ylim(0, None)
+    age.grid(visible=False)
+
+
+def _episode_edges(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:
+    for episode in episodes:
+        if start < episode.start < end:
+            axis.axvline(episode.start - start, color=_INK, lw=1.0, ls=(0, (2, 3)))
+
+
+def _episode_titles(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:
+    """The instruction over its episode, and what came of it."""
+    marks = {True: ("✓", "#2f8f6b"), False: ("✗", "#c8413f"), None: ("…", _FAINT)}
+    for episode in episodes:
+        left = max(episode.start, start)
+        right = min(episode.end if episode.end is not None else end, end)
+        if right - left < 0.02 * (end - start):
+            continue
+        mark, colour = marks[episode.success]
+        room = int((right - left) / (end - start) * 130)
+        text = episode.instruction
+        if len(text) > room:
+            text = _wrapped(text, room)
+        axis.text(
+            (left + right) / 2 - start,
+            1.015,
+            f"{text} {mark}",
+            transform=axis.get_xaxis_transform(),
+            ha="center",
+            va="bottom",
+            fontsize=9,
+            color=colour,
+            linespacing=1.15,
+        )
+
+
+def _wrapped(text: str, width: int) -> str:
+    """At most three lines of ``width`` characters, by words."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    if len(lines) > 3:
+        lines = [*lines[:2], lines[2] + " …"]
+    return "\n".join(lines)

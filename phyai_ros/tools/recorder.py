@@ -1,0 +1,133 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Listens to a running graph and fills a Recording. Cheap: it shares two cores with the robot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import Image
+from std_msgs.msg import Float64MultiArray, String
+
+from phyai_ros.control.states import State
+from phyai_ros.engine.types import STAGES
+from phyai_ros.msg import ActionChunk, HandoffState
+from phyai_ros.nodes import cdr, convert, images, qos
+from phyai_ros.nodes.clock import RosSeconds
+from phyai_ros.tools.recording import ChunkSeen, Frame, Recording, Tick
+
+FRAME_EVERY = 0.1
+"""Least time between two frames that are kept, s; it doubles whenever there are too many."""
+_KEPT = 128
+
+
+class Recorder:
+    """Callbacks of one node, all on its executor's thread.
+
+    cameras: role -> topic. outputs: topic of the commands, None where they are not a
+    Float64MultiArray. ``recording.frames`` holds what the cameras showed since ``take_frames``.
+    """
+
+    def __init__(
+        self, node: Any, cameras: dict[str, str], commands: str | None, names: Sequence[str]
+    ) -> None:
+        self.recording = Recording(joint_names=tuple(names))
+        self.on_episode: Callable[[dict[str, Any]], None] = lambda event: None
+        self.statuses: dict[str, str] = {}
+        """Newest message of every diagnostic status, for people."""
+        self.levels: dict[str, int] = {}
+        self.now = RosSeconds(node.get_clock())
+        self._raw: dict[str, bytes] = {}
+        self._last_frame = 0.0
+        self._frame_every = FRAME_EVERY
+        listen = node.create_subscription
+        listen(HandoffState, "phyai/handoff_state", self._on_state, qos.handoff_state())
+        listen(ActionChunk, "phyai/chunk", self._on_chunk, qos.chunk())
+        listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics())
+        listen(String, "sim/episode", self._on_episode, qos.episode())
+        if commands is not None:
+            # The robot's controller wants the newest command only; this listener wants all.
+            listen(Float64MultiArray, commands, self._on_command, qos.handoff_state())
+        self._roles = tuple(cameras)
+        for role, topic in cameras.items():
+            listen(Image, topic, self._keeper(role), qos.camera(), raw=True)
+
+    def take_frames(self) -> list[Frame]:
+        """What the cameras showed since the last call."""
+        self._frame_every = FRAME_EVERY
+        frames, self.recording.frames = self.recording.frames, []
+        return frames
+
+    def _on_state(self, m: HandoffState) -> None:
+        self.recording.ticks.append(
+            Tick(
+                convert.stamp_to_ns(m.header.stamp) / cdr.NANOSECONDS,
+                State(m.state),
+                m.request_id,
+                m.epoch,
+                m.index,
+                m.remaining,
+                m.expected_delay,
+                m.measured_delay,
+                m.missed_ticks,
+                m.starved_ticks,
+                m.limited_ticks,
+                m.late_chunks,
+                m.dropped_chunks,
+                m.action_age,
+                m.tick_jitter,
+                m.deliver,
+            )
+        )
+
+    def _on_chunk(self, m: ActionChunk) -> None:
+        stages = {name: getattr(m.stages, name) for name in STAGES if name != "deliver"}
+        observed = convert.stamp_to_ns(m.header.stamp) / cdr.NANOSECONDS
+        self.recording.chunks.append(
+            ChunkSeen(self.now(), observed, m.request_id, m.epoch, m.horizon, stages)
+        )
+
+    def _on_command(self, m: Float64MultiArray) -> None:
+        self.recording.commands.append((self.now(), np.array(m.data)))
+
+    def _on_diagnostics(self, m: DiagnosticArray) -> None:
+        for status in m.status:
+            values = {v.key: v.value for v in status.values}
+            self.recording.diagnostics[status.name] = values
+            self.statuses[status.name] = status.message
+            self.levels[status.name] = int.from_bytes(status.level, "little")
+            if status.name == "sim_node: pace":
+                factor = float(values.get("real-time factor", "nan"))
+                if np.isfinite(factor):
+                    self.recording.real_time.append(factor)
+
+    def _on_episode(self, m: String) -> None:
+        self.on_episode(json.loads(m.data))
+
+    def _keeper(self, role: str) -> Callable[[bytes], None]:
+        def keep(serialised: bytes) -> None:
+            self._raw[role] = serialised
+            now = self.now()
+            if role == self._roles[-1] and now - self._last_frame >= self._frame_every:
+                self._last_frame = now
+                self._add_frame(now)
+
+        return keep
+
+    def _add_frame(self, now: float) -> None:
+        pictures = {}
+        for role, serialised in self._raw.items():
+            try:
+                raw = cdr.read_image(serialised)
+                layout = images.PixelLayout(raw.height, raw.width, raw.encoding, raw.step)
+                pictures[role] = images.rgb_view(layout, raw.data)
+            except ValueError:
+                continue  # the policy node says what is wrong with it; the film does without
+        if pictures:
+            self.recording.frames.append(Frame(now, pictures))
+        if len(self.recording.frames) > _KEPT:
+            del self.recording.frames[1::2]
+            self._frame_every *= 2

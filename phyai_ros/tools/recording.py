@@ -1,0 +1,119 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What a run was, as plain values: the monitor fills it, report and pictures read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from phyai_ros.control.states import State
+
+ACTING = (State.RAMPING, State.EXECUTING)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One HandoffState. time: its header stamp, s. The counters are the handoff's running totals.
+    first_use: its chunk is used for the first time; deliver: s, NaN on other ticks."""
+
+    time: float
+    state: State
+    request_id: int
+    epoch: int
+    index: int
+    remaining: int
+    expected_delay: int
+    measured_delay: int
+    missed_ticks: int
+    starved_ticks: int
+    limited_ticks: int
+    late_chunks: int
+    dropped_chunks: int
+    action_age: float
+    jitter: float
+    deliver: float
+
+    @property
+    def first_use(self) -> bool:
+        return self.deliver == self.deliver
+
+
+@dataclass(frozen=True)
+class ChunkSeen:
+    """One ActionChunk. received, observed: s, ROS time. stages: seconds by name, without
+    ``deliver``. rows: horizon."""
+
+    received: float
+    observed: float
+    request_id: int
+    epoch: int
+    rows: int
+    stages: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A moment of the cameras: role -> uint8 [height, width, 3], RGB. time: s."""
+
+    time: float
+    images: Mapping[str, np.ndarray]
+
+
+@dataclass
+class Episode:
+    """start: the executor was released; end: its outcome came. Times in s; None: not (yet)."""
+
+    about: dict[str, object]
+    start: float
+    end: float | None = None
+    frames: list[Frame] = field(default_factory=list)
+
+    @property
+    def success(self) -> bool | None:
+        """None while, or if, the episode has no outcome."""
+        value = self.about.get("success")
+        return None if value is None else bool(value)
+
+    @property
+    def instruction(self) -> str:
+        return str(self.about.get("instruction", ""))
+
+
+@dataclass
+class Recording:
+    """commands: (received s, values in the order of joint_names). diagnostics: newest values by
+    status name. real_time: factors of the simulator, once a second. problems: for people."""
+
+    joint_names: tuple[str, ...] = ()
+    ticks: list[Tick] = field(default_factory=list)
+    commands: list[tuple[float, np.ndarray]] = field(default_factory=list)
+    chunks: list[ChunkSeen] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
+    real_time: list[float] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def commanded(self) -> tuple[np.ndarray, list[Tick]]:
+        """Commands [n, joints] and the acting tick behind each, oldest first.
+
+        The two topics are not ordered against each other: a command belongs to the newest tick
+        that began before it came, if that tick acted; a tick takes one command.
+        """
+        ticks = [t for t in self.ticks if t.state in ACTING]
+        if not ticks or not self.commands:
+            return np.zeros((0, len(self.joint_names))), []
+        times = np.array([t.time for t in self.ticks])
+        # Both sides of a tick come within microseconds; a clock read may still round past.
+        slack = 1e-4
+        rows: dict[int, np.ndarray] = {}
+        for received, values in self.commands:
+            place = int(np.searchsorted(times, received + slack, side="right")) - 1
+            if place >= 0 and self.ticks[place].state in ACTING:
+                rows.setdefault(place, values)
+        return (
+            np.array([rows[i] for i in sorted(rows)]).reshape(len(rows), -1),
+            [self.ticks[i] for i in sorted(rows)],
+        )
