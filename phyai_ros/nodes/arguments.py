@@ -12,7 +12,7 @@ from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
 
 Value = str | bool | int | float
-_WORDS = {"true": True, "1": True, "false": False, "0": False}
+_WORDS = {"true": True, "false": False}
 
 
 class ArgumentError(ValueError):
@@ -46,6 +46,17 @@ class Argument:
         if self.low is None or self.high is None:
             return f"a {kind}"
         return f"a {kind} from {self.low:g} to {self.high:g}"
+
+    def help(self) -> str:
+        """Meaning and allowed values, for people."""
+        allowed = self.allowed()
+        return f"{self.description}; {allowed}" if allowed else self.description
+
+    def closed_set(self) -> list[str] | None:
+        """Every value there is, where the set is closed: a path may stand for a known name."""
+        if isinstance(self.default, bool):
+            return ["true", "false", "True", "False"]  # as YAML and as Python launch files write it
+        return list(self.choices) or None
 
     def text(self) -> str:
         """The default as a user would write it."""

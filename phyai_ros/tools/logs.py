@@ -21,6 +21,7 @@ class ChildLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._path, self._source, self._notice = path, source, notice
+        self.quiet = False
         self._level = ""
         self._tail: deque[str] = deque(maxlen=15)
         self._shown_error = False
@@ -37,7 +38,7 @@ class ChildLog:
             self._level, text = _LEVELS.get(match[1], ""), match[2]
         elif line.startswith(("Traceback ", "error:")):
             self._level = "error"
-        if self._level:
+        if self._level and not self.quiet:
             self._shown_error |= self._level == "error"
             self._notice(self._level, text, self._source)
 

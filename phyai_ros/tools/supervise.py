@@ -83,14 +83,16 @@ class Supervisor:
         return dict(self._alive)
 
     def stop(self) -> None:
-        """Interrupt one child after another, then kill what is left. Returns with none alive."""
+        """Terminate one child after another, then kill what is left. Returns with none alive."""
         if self._stopping.is_set():
             return
         self._stopping.set()
+        for log in self._logs.values():
+            log.quiet = True  # what a node says about being stopped is for its log
         deadline = time.monotonic() + self._limit
         for name in self._order:
             patience = min(self._grace, deadline - time.monotonic())
-            self._signal(name, signal.SIGINT)
+            self._signal(name, signal.SIGTERM)
             if patience > 0:
                 self._exits[name].wait(patience)
         for name in self._order:
@@ -143,7 +145,7 @@ class Supervisor:
                 self._alive[event.name] = event.data["pid"]
                 self._starting.discard(event.name)
                 if self._stopping.is_set():
-                    self._signal(event.name, signal.SIGINT)
+                    self._signal(event.name, signal.SIGTERM)
             elif event.type == "line":
                 self._logs[event.name].write(event.data)
             elif self._on_exit(event.name, event.data["returncode"]):

@@ -69,9 +69,7 @@ def describe_arguments() -> str:
     """Every argument: default, allowed values, meaning."""
     lines = []
     for argument in (*graph.ARGUMENTS, *ARGUMENTS):
-        lines.append(f"  {argument.name}:={argument.text()}")
-        allowed = argument.allowed()
-        lines.append(f"      {argument.description}" + (f"; {allowed}" if allowed else ""))
+        lines += [f"  {argument.name}:={argument.text()}", f"      {argument.help()}"]
     return "\n".join(lines) + "\n"
 
 
