@@ -11,7 +11,7 @@ import torch
 
 from phyai_ros.engine import tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP
+from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP, RTC_VJP
 from phyai_ros.engine.image import images_in_order
 from phyai_ros.engine.models.gr00t_n17 import sidecars as sidecars_
 from phyai_ros.engine.models.gr00t_n17.codec import Codec
@@ -156,7 +156,7 @@ class GrootAdapter:
             model_action_dim=config.max_action_dim,
             embodiment=sidecars.embodiment,
             embodiments=sidecars.embodiments,
-            guidance_methods=(RTC_IDENTITY, RTC_OVERLAP),
+            guidance_methods=(RTC_OVERLAP, RTC_IDENTITY, RTC_VJP),
         )
 
     def _check(self) -> None:
