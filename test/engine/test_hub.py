@@ -1,0 +1,61 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Hub ids: from the cache without a connection, at a revision, and clear refusals."""
+
+import shutil
+
+import pytest
+from golden import GOLDEN, needs_golden
+
+from phyai_ros.engine import hub
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.types import PolicyError
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """The hub client's own cache layout, and no network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return tmp_path
+
+
+def cached(cache, source):
+    repository = cache / "models--lab--tiny-gr00t"
+    shutil.copytree(source, repository / "snapshots" / COMMIT)
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(COMMIT)
+    (repository / "refs" / "v1").write_text(COMMIT)
+
+
+@needs_golden
+@pytest.mark.parametrize("revision", [None, "v1", COMMIT])
+def test_cached_checkpoint_loads_offline(offline, revision):
+    cached(offline, GOLDEN / "groot_n17")
+    policy = load_policy("lab/tiny-gr00t", embodiment="new_embodiment", revision=revision)
+    assert policy.spec.checkpoint.endswith(COMMIT)
+
+
+def test_not_cached(offline):
+    with pytest.raises(PolicyError, match=r"'lab/absent'.*not in the hub cache, and the hub"):
+        hub.resolve("lab/absent")
+
+
+@needs_golden
+def test_revision_not_cached(offline):
+    cached(offline, GOLDEN / "groot_n17")
+    with pytest.raises(PolicyError, match=r"'lab/tiny-gr00t' at revision 'v2'"):
+        hub.resolve("lab/tiny-gr00t", "v2")
+
+
+def test_neither_path_nor_id(tmp_path):
+    (tmp_path / "gr00t_small").mkdir()
+    with pytest.raises(PolicyError, match=r"not a hub id \(owner/name\); in .*: gr00t_small"):
+        hub.resolve(tmp_path / "gr00t_smal")
+
+
+def test_a_directory_is_itself(tmp_path):
+    assert hub.resolve(tmp_path) == tmp_path

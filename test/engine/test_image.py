@@ -1,0 +1,108 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Resizing, pixel for pixel as the references' libraries do it."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from golden import GOLDEN, cases, needs_golden
+from PIL import Image
+
+from phyai_ros.engine import image
+from phyai_ros.engine.models.gr00t_n17.config import COSMOS_REASON2_2B, GrootConfig
+from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
+
+SIZES = ((480, 640), (36, 64), (97, 131), (240, 320))
+TARGETS = ((32, 57), (128, 171), (256, 340), (224, 224), (120, 160), (60, 80))
+CPU = torch.device("cpu")
+
+
+def picture(size, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+
+
+def back(planes):
+    return planes.permute(1, 2, 0).numpy()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_area_is_opencv(size, target):
+    raw = picture(size)
+    expected = cv2.resize(raw, target[::-1], interpolation=cv2.INTER_AREA)
+    found = back(image.cv2_area(image.upload(raw, CPU), *target))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_bilinear_is_pillow(size, target):
+    raw = picture(size, 1)
+    expected = np.asarray(Image.fromarray(raw).resize(target[::-1], Image.Resampling.BILINEAR))
+    found = back(image.pil_bilinear(image.upload(raw, CPU), *target))
+    np.testing.assert_array_equal(found, expected)
+
+
+SAMPLES = {
+    "": lambda x: x,
+    "stride4": lambda x: x[::4, ::4],
+    "top_left_40": lambda x: x[:40, :40],
+    "bottom_right_40": lambda x: x[-40:, -40:],
+    "centre_48": lambda x: x[
+        x.shape[0] // 2 - 24 : x.shape[0] // 2 + 24, x.shape[1] // 2 - 24 : x.shape[1] // 2 + 24
+    ],
+}
+_END = ".image_uint8"
+_INFO = cases("preprocess/groot_n17") if GOLDEN.is_dir() else {"stats": {}}
+
+
+@needs_golden
+@pytest.mark.parametrize("name", [k for k in _INFO["stats"] if k.endswith(_END)])
+def test_groot_pixels(name):
+    """All of GR00T's evaluation transforms, to the bit: the image, its grid and its patches."""
+    arrays = np.load(GOLDEN / "preprocess/groot_n17/cases.npz")
+    configuration, which = name.removesuffix(_END).rsplit(".", 1)
+    raw = np.load(GOLDEN / "preprocess/images/raw.npz")[which]
+    rules = ImageRules.parse(_INFO["configurations"][configuration], None, "fixture")
+    vision = GrootConfig.parse({}, "published").vision
+    found = back(rules.transform(image.upload(raw, CPU)))
+    compared = 0
+    for key in arrays.files:
+        if key.startswith(name):
+            sample = SAMPLES[key[len(name) + 1 :]](found)
+            np.testing.assert_array_equal(sample, arrays[key], err_msg=key)
+            compared += 1
+    assert compared
+    assert found.sum(dtype=np.int64) == _INFO["stats"][name]["sum"]
+    patches, grids = patches_of([raw], rules, vision, CPU)
+    stem = f"{configuration}.{which}"
+    assert [1, *grids[0]] == arrays[f"{stem}.image_grid_thw"][0].tolist()
+    pixels = patches.numpy()
+    first_slot = pixels[::16].reshape(-1, 3, 2, 256)[:, :, 0]
+    np.testing.assert_array_equal(pixels[:8], arrays[f"{stem}.pixel_values.first_8_rows"])
+    np.testing.assert_array_equal(pixels[-4:], arrays[f"{stem}.pixel_values.last_4_rows"])
+    np.testing.assert_array_equal(
+        first_slot, arrays[f"{stem}.pixel_values.every_16th_row_first_slot"]
+    )
+
+
+def test_published_vision_dimensions():
+    vision = GrootConfig.parse({}, "published").vision
+    assert vision.patch_values == 1536
+    assert vision.hidden == COSMOS_REASON2_2B["vision_config"]["hidden_size"]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((256, 256), (256, 256)),
+        ((20, 20), (256, 256)),
+        ((300, 41), (704, 96)),
+        ((8192, 4096), (5792, 2880)),
+    ],
+)
+def test_smart_size_stays_within_the_pixel_limits(size, expected):
+    rules = ImageRules.parse({}, None, "published")
+    found = rules.smart_size(*size, 32)
+    assert found == expected
+    assert 65536 <= found[0] * found[1] <= 16777216
