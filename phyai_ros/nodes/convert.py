@@ -85,6 +85,21 @@ def image_from_raw(buffer: bytes) -> ImageSample:
     return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels, raw.encoding)
 
 
+def image_from_message(message: Any) -> ImageSample:
+    """sensor_msgs/Image -> a view of its pixels. Raises ImageError."""
+    layout = images.PixelLayout(message.height, message.width, message.encoding, message.step)
+    stamp_ns = stamp_to_ns(message.header.stamp)
+    pixels = images.rgb_view(layout, message.data)
+    return ImageSample(ns_to_seconds(stamp_ns), stamp_ns, pixels, message.encoding)
+
+
+def compressed_from_message(message: Any) -> ImageSample:
+    """sensor_msgs/CompressedImage -> decoded pixels. Raises ImageError."""
+    stamp_ns = stamp_to_ns(message.header.stamp)
+    pixels = images.decode_compressed(message.format, message.data)
+    return ImageSample(ns_to_seconds(stamp_ns), stamp_ns, pixels, message.format)
+
+
 def compressed_from_raw(buffer: bytes) -> ImageSample:
     """Serialised sensor_msgs/CompressedImage -> decoded pixels. Raises ValueError's subclasses."""
     raw = cdr.read_compressed_image(buffer)

@@ -1,0 +1,55 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A model's YAML (config/models) and the checkpoint it stands for. No rclpy, no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from phyai_ros.robots import config_files
+from phyai_ros.robots.model_config import ModelConfig, for_robot
+
+
+class ModelFile(BaseModel):
+    """family: a name of engine.registry; None: the checkpoint tells. checkpoint: a name in
+    phyai_ros/checkpoints, a directory, or a hub id. revision: of a hub id. execution_horizon: rows
+    executed of a chunk before the next takes over. robots: what is particular to a robot."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: str | None = None
+    description: str = ""
+    checkpoint: Annotated[str, Field(min_length=1)]
+    revision: str | None = None
+    execution_horizon: Annotated[int, Field(ge=1)] | None = None
+    robots: dict[str, Any] = {}
+
+
+def load(name_or_path: str) -> tuple[ModelFile, str]:
+    """A model by name or by the path of its YAML, and that path. Raises RobotError listing what
+    exists, or naming file, key, expected and found."""
+    path = config_files.find("models", name_or_path)
+    return config_files.validate(ModelFile, config_files.read_yaml(path), str(path)), str(path)
+
+
+def robot_part(model: ModelFile, robot: str, source: str) -> ModelConfig:
+    """What a model's YAML says about one robot; empty when it says nothing."""
+    return for_robot(model.model_dump(), robot, source)
+
+
+def checkpoint_path(name: str, source: str) -> str:
+    """A checkpoint's name -> what the engine takes: a directory beside the model's YAML or among
+    the embedded ones, else the name itself (another directory, or a hub id)."""
+    for place in (Path(source).parent, *embedded_directories()):
+        if (place / name).is_dir():
+            return str(place / name)
+    return name
+
+
+def embedded_directories() -> list[Path]:
+    """phyai_ros/checkpoints, also behind a link that an installed tree points here with."""
+    module = Path(__file__)
+    roots = (module.parents[1], module.resolve().parents[1])
+    return [root / "checkpoints" for root in dict.fromkeys(roots)]

@@ -1,0 +1,308 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""policy_node: camera images and joint states in, chunks of actions out.
+
+The executor's thread takes messages into the aligner; the engine's thread answers the newest
+request from the newest frame. Neither waits for the other.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from std_msgs.msg import String
+
+from phyai_ros import robots
+from phyai_ros.control.align import AlignConfig, CameraStream, Frame, ObservationAligner
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.control.states import Request
+from phyai_ros.engine.policy import DTYPES, Policy, load_policy
+from phyai_ros.msg import ActionChunk, InferenceRequest
+from phyai_ros.nodes import convert, diagnostics, lifecycle, model_file, params, qos
+from phyai_ros.nodes.clock import JumpWatch, RosSeconds
+from phyai_ros.nodes.diagnostics import Status
+from phyai_ros.nodes.history import History
+from phyai_ros.nodes.inference import Answer, InferenceLoop
+from phyai_ros.nodes.instruction import clean_instruction
+from phyai_ros.nodes.params import Parameter
+from phyai_ros.nodes.policy_status import aligner_status, inference_status
+from phyai_ros.nodes.sensors import Cameras, CameraTopic, FrameSource, Joints
+from phyai_ros.nodes.streams import Stream
+from phyai_ros.nodes.synchronizer import SynchronizedCameras
+from phyai_ros.robots.binding import Binding
+
+PARAMETERS = (
+    params.AUTOSTART,
+    Parameter("model", "gr00t", "policy: a name in config/models or a YAML file"),
+    Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
+    Parameter("checkpoint", "", "checkpoint directory or hub id; empty: the model's own"),
+    Parameter("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
+    Parameter("device", "cpu", "where the policy runs: cpu, cuda, cuda:N, or auto"),
+    Parameter("precision", "float32", "its floating point type", choices=tuple(DTYPES)),
+    Parameter("seed", 0, "of the policy's noise", low=0, high=2**31),
+    Parameter("threads", 0, "CPU threads of the policy; 0: torch decides", low=0, high=256),
+    Parameter("instruction", "", "the task in words, for requests that bring none"),
+    Parameter(
+        "observation_timeout",
+        2.0,
+        "s, a request waits this long for an observation that may answer it",
+        low=0.01,
+        high=60.0,
+    ),
+    Parameter(
+        "synchronizer",
+        "aligner",
+        "what pairs the camera messages",
+        choices=("aligner", "message_filters"),
+    ),
+)
+
+
+class PolicyNode(lifecycle.ManagedNode):
+    """See the module."""
+
+    PARAMETERS = PARAMETERS
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._loop: InferenceLoop | None = None
+        self._policy: Policy | None = None
+        self._owned: list[Any] = []
+        self._timers_owned: list[Any] = []
+        self._changed = False
+        self._instruction = ""
+        super().__init__("policy_node", **kwargs)
+
+    # -- transitions -------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        values = params.read(self, self.PARAMETERS)
+        self._values = values
+        self._log = diagnostics.EdgeLog(self.get_logger())
+        self._now = RosSeconds(self.get_clock())
+        robot = robots.load(values.robot)
+        self._load(robot)
+        if values.instruction:
+            self._instruction = clean_instruction(values.instruction)
+        self._subscribe(robot)
+
+    def _load(self, robot: robots.Robot) -> None:
+        values = self._values
+        model, source = model_file.load(values.model)
+        part = model_file.robot_part(model, robot.name, source)
+        checkpoint = model_file.checkpoint_path(values.checkpoint or model.checkpoint, source)
+        if values.threads:
+            torch.set_num_threads(values.threads)
+        started = time.monotonic()
+        self._policy = load_policy(
+            checkpoint,
+            family=model.family,
+            embodiment=values.embodiment or part.embodiment,
+            device=_device(values.device),
+            dtype=values.precision,
+            revision=model.revision,
+            seed=values.seed,
+        )
+        self._binding = Binding(robot, self._policy.spec, part, source=source)
+        sizes = {
+            key: size
+            for key, role in self._binding.roles.items()
+            if (size := robot.cameras[role].size) is not None
+        }
+        self._policy.warm_up(sizes)
+        spec = self._policy.spec
+        self._name = f"{spec.family} {spec.checkpoint}"
+        self.get_logger().info(
+            f"{self._name} on {self._policy.device}, {values.precision}: {spec.horizon} rows of "
+            f"{self._binding.step:g} s for {len(robot.joint_names)} joints of {robot.name}; "
+            f"loaded and warm in {time.monotonic() - started:.1f} s"
+        )
+
+    def _subscribe(self, robot: robots.Robot) -> None:
+        binding, log = self._binding, self._log
+        aligner = ObservationAligner(
+            [
+                CameraStream(
+                    role,
+                    robot.cameras[role].max_age,
+                    robot.cameras[role].optional or role in binding.optional_cameras,
+                )
+                for role in binding.cameras
+            ],
+            robot.joint_names,
+            AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew),
+        )
+        self._source = FrameSource(aligner, self._now)
+        cameras = [self._camera(robot, role) for role in binding.cameras]
+        self._cameras: Cameras | SynchronizedCameras
+        if self._values.synchronizer == "message_filters":
+            self._cameras = SynchronizedCameras(self, cameras, self._source, log, robot.max_skew)
+        else:
+            self._cameras = Cameras(self, cameras, self._source, log)
+        self._owned.append(self._cameras)
+        self._joints = Joints(self, robot.joint_state_topics, self._source, log)
+        self._requests = Stream(
+            self,
+            "requests",
+            InferenceRequest,
+            "phyai/request",
+            qos.request(),
+            self._on_request,
+            log,
+        )
+        self._instructions = Stream(
+            self,
+            "instruction",
+            String,
+            "instruction",
+            qos.instruction(),
+            self._on_instruction,
+            log,
+            required=False,
+        )
+        self._jumps = JumpWatch(self.get_clock(), self._on_jump)
+        self._owned += [self._joints, self._requests, self._instructions, self._jumps]
+
+    def _camera(self, robot: robots.Robot, role: str) -> CameraTopic:
+        camera = robot.cameras[role]
+        size = camera.size
+        for key, bound in self._binding.roles.items():
+            if bound == role and self._policy is not None:
+                size = size or self._policy.spec.camera_sizes.get(key)
+        return CameraTopic(role, camera.topic, size, camera.encoding)
+
+    def activate(self) -> None:
+        self._chunks = self.create_publisher(ActionChunk, "phyai/chunk", qos.chunk())
+        assert self._policy is not None
+        self._history = History(self._binding, self._source, self._policy.spec.history)
+        self._loop = InferenceLoop(
+            self._source,
+            self._infer,
+            self._publish,
+            self._on_change,
+            self._values.observation_timeout,
+        )
+        self._diagnostics = diagnostics.Publisher(self, [self._statuses])
+        self._timers_owned.append(self.create_timer(0.25, self._watch))
+        if self._policy.spec.history:
+            self._timers_owned.append(self.create_timer(self._binding.step, self._history.record))
+        self._loop.start()
+
+    def deactivate(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        if not loop.stop():
+            self.get_logger().warning("an inference is still under way; its chunk is dropped")
+        for timer in self._timers_owned:
+            self.destroy_timer(timer)
+        self._timers_owned = []
+        self._diagnostics.destroy()
+        self.destroy_publisher(self._chunks)
+
+    def teardown(self) -> None:
+        self.deactivate()
+        for owned in reversed(self._owned):
+            owned.destroy()
+        self._owned, self._policy = [], None
+
+    # -- messages (executor thread) ----------------------------------------------------------
+
+    def _on_request(self, message: InferenceRequest) -> None:
+        request = convert.request_from_message(message)
+        if self._loop is not None:
+            self._loop.submit(request)
+
+    def _on_instruction(self, message: String) -> None:
+        self._instruction = clean_instruction(message.data)
+
+    def _on_jump(self, seconds: float) -> None:
+        self.get_logger().warning(
+            f"the clock jumped by {seconds:.3f} s: every buffered image and joint state is dropped"
+        )
+        self._source.clear()
+
+    # -- engine thread -----------------------------------------------------------------------
+
+    def _infer(
+        self, frame: Frame, request: Request
+    ) -> tuple[np.ndarray, Mapping[str, float], str]:
+        policy = self._policy
+        assert policy is not None
+        instruction = request.instruction or self._instruction
+        if not instruction:
+            raise ValueError(
+                "no instruction yet: none in the request, on /instruction or in the parameter"
+            )
+        observation = self._binding.observation(
+            frame, instruction, self._history.before(frame.stamp)
+        )
+        chunk = policy.infer(observation)
+        positions = self._binding.positions(chunk.actions, frame.joints)
+        if not np.isfinite(positions).all():
+            row, column = np.argwhere(~np.isfinite(positions))[0]
+            raise ValueError(
+                f"the policy gave {positions[row, column]} at row {row}, joint "
+                f"{self._binding.joint_names[column]}; is the checkpoint's download complete?"
+            )
+        return positions, chunk.stages, instruction
+
+    def _publish(self, answer: Answer) -> None:
+        request = answer.request
+        chunk = Chunk(
+            request_id=request.request_id,
+            epoch=request.epoch,
+            stamp=answer.stamp,
+            joint_names=self._binding.joint_names,
+            step=self._binding.step,
+            positions=answer.positions,
+            policy=self._name,
+            instruction=answer.instruction,
+        )
+        self._chunks.publish(convert.fill_chunk(ActionChunk(), chunk, answer.stages))
+
+    def _on_change(self) -> None:
+        self._changed = True  # the executor's thread logs and publishes it
+
+    # -- watching ----------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        self._jumps.check()
+        if not self._changed or self._loop is None:
+            return
+        self._changed = False
+        trouble, trace = self._loop.trouble, self._loop.traceback
+        if trouble is not None and trace is not None:
+            self._loop.traceback = None
+            self.get_logger().error(f"inference failed:\n{trace}")
+        self._log.set("inference", trouble)
+        self._diagnostics.publish()
+
+    def _statuses(self) -> list[Status]:
+        if self._loop is None:
+            return []
+        return [
+            inference_status(self._loop, self._name, self._instruction),
+            aligner_status(self._source),
+            *self._cameras.statuses(),
+            *self._joints.statuses(),
+            self._requests.status(),
+            self._instructions.status(),
+        ]
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def main() -> int:
+    return lifecycle.run(PolicyNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

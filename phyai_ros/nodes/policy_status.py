@@ -1,0 +1,54 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""policy_node's lines of /diagnostics."""
+
+from __future__ import annotations
+
+import math
+
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
+from phyai_ros.nodes.inference import InferenceLoop
+from phyai_ros.nodes.sensors import FrameSource
+
+
+def inference_status(loop: InferenceLoop, policy: str, instruction: str) -> Status:
+    latency, wait = loop.latency.percentiles(), loop.wait.percentiles()
+    if loop.trouble is not None:
+        level, message = ERROR, loop.trouble
+    elif loop.answered == 0:
+        level, message = WARN, "no request answered yet"
+    else:
+        level, message = OK, "ok"
+    values = {
+        "policy": policy,
+        "instruction": instruction,
+        "answered": loop.answered,
+        "dropped requests": loop.dropped,
+        "replaced requests": loop.slot.replaced,
+        "latency p50 s": latency[0],
+        "latency p99 s": latency[1],
+        "wait p50 s": wait[0],
+        "wait p99 s": wait[1],
+        **{f"stage {name} s": float(seconds) for name, seconds in dict(loop.stages).items()},
+    }
+    return Status("inference", level, message, values)
+
+
+def aligner_status(source: FrameSource) -> Status:
+    """Per-stream age, and what was dropped and why."""
+    counters = source.aligner.counters
+    ages = source.aligner.ages(source.now())
+    missing = [name for name, age in ages.items() if math.isinf(age)]
+    values: dict[str, object] = {f"age {name} s": float(age) for name, age in ages.items()}
+    for name, dropped in source.aligner.dropped().items():
+        if dropped:
+            counts = ", ".join(f"{reason}: {n}" for reason, n in sorted(dropped.items()))
+            values[f"dropped {name}"] = counts
+    if counters.foreign_joints:
+        values["joints of a second publisher"] = ", ".join(dict(counters.foreign_joints))
+    values["time went back"] = counters.time_went_back
+    return Status(
+        "observation",
+        WARN if missing else OK,
+        f"nothing usable yet from {', '.join(missing)}" if missing else "ok",
+        values,
+    )

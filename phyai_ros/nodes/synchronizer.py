@@ -1,0 +1,107 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""message_filters' ApproximateTimeSynchronizer in front of the aligner, for those who rely on it.
+
+Its callback runs under the filter's lock, and one that raises leaves that lock held for ever; so it
+only hands images over and reports what it could not use.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from sensor_msgs.msg import CompressedImage, Image
+
+from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.diagnostics import ERROR, OK, EdgeLog, Reasons, Status
+from phyai_ros.nodes.sensors import CameraTopic, FrameSource, deliver_image
+
+QUEUE = 10
+"""Messages kept of each camera. One is not enough when cameras arrive at different delays."""
+
+
+class SynchronizedCameras:
+    """Takes Cameras' place. slop: seconds, the robot's max_skew."""
+
+    def __init__(
+        self,
+        node: Any,
+        cameras: Sequence[CameraTopic],
+        source: FrameSource,
+        log: EdgeLog,
+        slop: float,
+    ) -> None:
+        filters = _message_filters()
+        self._cameras = tuple(cameras)
+        self._source = source
+        self._log = log
+        self._node = node
+        self._sets = 0
+        self._refused = Reasons()
+        self._subscribers = [
+            filters.Subscriber(
+                node,
+                CompressedImage if camera.compressed else Image,
+                camera.topic,
+                qos_profile=qos.camera(),
+            )
+            for camera in cameras
+        ]
+        # The filter compares with <, and whole nanoseconds tell slop apart from just above it.
+        self._filter = filters.ApproximateTimeSynchronizer(
+            self._subscribers, QUEUE, slop + 1e-9
+        )
+        self._filter.registerCallback(self.deliver)
+
+    def deliver(self, *messages: Any) -> None:
+        """One set of images, in the cameras' order. Never raises."""
+        self._sets += 1
+        for camera, message in zip(self._cameras, messages, strict=False):
+            try:
+                read = (
+                    convert.compressed_from_message
+                    if camera.compressed
+                    else convert.image_from_message
+                )
+                deliver_image(self._source, camera, read(message))
+            except ValueError as error:
+                self._refuse(camera, type(error).__name__, str(error))
+            except Exception as error:
+                self._refuse(camera, type(error).__name__, traceback.format_exc())
+            else:
+                self._log.set(camera.topic, None)
+
+    def _refuse(self, camera: CameraTopic, kind: str, text: str) -> None:
+        self._refused.add(f"{camera.role} {kind}")
+        self._log.set(camera.topic, text)
+
+    def statuses(self) -> list[Status]:
+        absent = [c.topic for c in self._cameras if not self._node.count_publishers(c.topic)]
+        message = f"no publisher on {', '.join(absent)}" if absent else "ok"
+        if not absent and not self._sets:
+            message = f"no set of {len(self._cameras)} images has matched yet"
+        return [
+            Status(
+                "cameras (message_filters)",
+                OK if message == "ok" else ERROR,
+                message,
+                {"sets": self._sets, "refused": self._refused},
+            )
+        ]
+
+    def destroy(self) -> None:
+        for subscriber in self._subscribers:
+            self._node.destroy_subscription(subscriber.sub)
+
+
+def _message_filters() -> Any:
+    try:
+        import message_filters
+    except ImportError:
+        raise ValueError(
+            "synchronizer 'message_filters' needs the ROS package message_filters, which is not "
+            "installed (apt install ros-$ROS_DISTRO-message-filters); allowed: 'aligner' needs "
+            "nothing"
+        ) from None
+    return message_filters
