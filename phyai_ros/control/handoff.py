@@ -28,8 +28,10 @@ from phyai_ros.control.states import Command, Counters, Request, State
 class HandoffConfig:
     """All that can be set; times in seconds.
 
-    period: control tick. execution_horizon: rows executed of a chunk before the next takes over.
-    horizon: rows a chunk must have, None for any. margin: ticks by which a request goes out
+    period: control tick. execution_horizon: rows executed of a chunk before the next takes over,
+    None for auto: the fewest that inference sustains (``realtime.auto_horizon`` with
+    starvation_bound). horizon: rows a chunk must have, None for any. lead: ticks before a handoff
+    at which its request goes out, None: as measured. margin: ticks by which a request goes out
     earlier than the measured delay asks for. window, warm_up: of the delay estimate, in chunks.
     request_timeout: an unanswered request is repeated after this, or three measured delays if that
     is longer. fault_after: starved this long, the handoff faults. fault_after_broken: so many
@@ -42,9 +44,11 @@ class HandoffConfig:
     """
 
     period: float
-    execution_horizon: int
+    execution_horizon: int | None
     horizon: int | None = None
+    lead: int | None = None
     margin: int = 1
+    starvation_bound: float = 0.01
     window: int = 10
     warm_up: int = 1
     request_timeout: float = 2.0
@@ -62,15 +66,19 @@ class HandoffConfig:
             value = getattr(self, key)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{key}: expected a finite number above 0, found {value!r}")
-        if self.execution_horizon < 1 or self.margin < 0:
+        s, lead = self.execution_horizon, self.lead
+        if (s is not None and s < 1) or self.margin < 0 or (lead is not None and lead < 0):
             raise ValueError(
-                f"expected execution_horizon >= 1 and margin >= 0, "
-                f"found {self.execution_horizon} and {self.margin}"
+                f"expected execution_horizon >= 1, margin >= 0 and lead >= 0, "
+                f"found {s}, {self.margin} and {lead}"
             )
-        if self.horizon is not None and self.execution_horizon > self.horizon:
+        if not 0.0 < self.starvation_bound < 1.0:
             raise ValueError(
-                f"execution_horizon: expected at most the chunk's horizon {self.horizon}, "
-                f"found {self.execution_horizon}"
+                f"starvation_bound: expected a probability, found {self.starvation_bound!r}"
+            )
+        if s is not None and self.horizon is not None and s > self.horizon:
+            raise ValueError(
+                f"execution_horizon: expected at most the chunk's horizon {self.horizon}, found {s}"
             )
 
 
@@ -98,11 +106,11 @@ class ChunkBuffer:
     def row(self, tick: int) -> np.ndarray | None:
         return None if self.plan is None else self.plan.row(tick)
 
-    def switch_tick(self, execution_horizon: int) -> int:
+    def switch_tick(self, execution_ticks: int) -> int:
         """The tick at which the next chunk should take over."""
         if self.plan is None:
             raise RuntimeError("no plan")
-        return min(self.first_use + execution_horizon * self.plan.stride, self.plan.end)
+        return min(self.first_use + execution_ticks, self.plan.end)
 
 
 class Handoff:
@@ -134,6 +142,7 @@ class Handoff:
         self._starved_since: int | None = None
         self._broken = 0
         self._rows, self._stride = 0, 1
+        self._auto: tuple[tuple[int, ...], int] = ((), 1)
         self._epoch_start: float | None = None
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
@@ -251,6 +260,12 @@ class Handoff:
                     f"{index} ticks were executed since its observation, it has {len(rows)}: "
                     f"inference takes longer than the chunk lasts",
                 )
+            known = chunk.committed * stride
+            if self.buffer.method.conditioned and chunk.committed and index > known:
+                raise ChunkRefused(
+                    Drop.CONDITIONED_DELAY,
+                    f"made for a delay of {known} ticks, came after {index}",
+                )
         except ChunkRefused as refusal:
             self._drop(refusal)
             return False
@@ -258,7 +273,7 @@ class Handoff:
             self.counters.late_chunks += 1
         self.counters.accepted_chunks += 1
         if not self.buffer.method.overlapped:
-            rows = rows[: index + self.config.execution_horizon * stride]
+            rows = rows[: index + self.execution_ticks]
         self.buffer.splice(Plan(tick - index, rows, chunk, stride), tick)
         return True
 
@@ -396,13 +411,26 @@ class Handoff:
         self._epoch_start = now
         self._abandon(reason)
 
+    @property
+    def execution_ticks(self) -> int:
+        """Ticks executed of a chunk before the next takes over: as set, or chosen (auto)."""
+        if self.config.execution_horizon is not None:
+            return self.config.execution_horizon * self._stride
+        delays = self.requests.delay.samples
+        if not delays:
+            return max(1, self._rows // 2)
+        if delays != self._auto[0]:
+            bound, margin = self.config.starvation_bound, self.config.margin
+            chosen = realtime.auto_horizon(delays, self._rows, bound=bound, margin=margin)
+            self._auto = (delays, chosen.execution_horizon)
+        return self._auto[1]
+
     def problem(self) -> str:
         """Why the measured delay cannot be hidden behind execution; empty when it can."""
         delay = self.requests.delay.maximum
         if delay is None or not self._rows:
             return ""
-        s = self.config.execution_horizon * self._stride
-        return realtime.problem(delay, self._rows, s, self.config.period)
+        return realtime.problem(delay, self._rows, self.execution_ticks, self.config.period)
 
     # -- requests ----------------------------------------------------------------------------
 

@@ -1,13 +1,19 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Handoff methods: how a new chunk joins the one being executed.
 
-Every method sees plans on the absolute tick axis, so a tick always means the same moment in both.
+Every method sees plans on the absolute tick axis, so a tick means the same moment in both, and rows
+before the tick of the handoff always come from the old chunk. The guided methods (``rtc_*``,
+``seam``) shape the new chunk inside the solver, from the left-over actions of the request; here
+they replace.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,9 +21,16 @@ from phyai_ros.control.chunk import Plan
 
 
 class Method(Protocol):
+    """overlapped: ask for the next chunk while this one is executed (else: when the arm stands).
+    eager: ask again as soon as an answer has come. guidance: what the solver has to do, as in
+    engine.types.Guidance.method, or None. conditioned: the chunk holds only for delays up to the
+    one it was made for (its ``committed`` rows), later ones are discarded."""
+
     name: str
     overlapped: bool
-    """Ask for the next chunk while this one is executed (else: only when the arm stands)."""
+    eager: bool
+    guidance: str | None
+    conditioned: bool
 
     def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
         """The plan to execute from ``tick`` on. held: bool [joints], columns never mixed."""
@@ -33,6 +46,9 @@ class Replace:
 
     name = "replace"
     overlapped = True
+    eager = False
+    guidance: str | None = None
+    conditioned = False
 
     def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
         return new
@@ -49,11 +65,136 @@ class Synchronous(Replace):
     overlapped = False
 
 
-METHODS: dict[str, Callable[[], Method]] = {"replace": Replace, "synchronous": Synchronous}
+class Blend(Replace):
+    """Over the ticks that both chunks have, the weight moves linearly from the old to the new.
+
+    ticks: the longest overlap to blend, None for all of it. Grippers switch at once. Averaging two
+    different ways around an obstacle leads into it: prefer guidance where the policy can.
+    """
+
+    name = "blend"
+
+    def __init__(self, blend_ticks: int | None = None) -> None:
+        if blend_ticks is not None and blend_ticks < 1:
+            raise ValueError(f"blend_ticks: expected at least 1, found {blend_ticks}")
+        self._ticks = blend_ticks
+
+    def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
+        if old is None:
+            return new
+        shared = min(old.end, new.end) - tick
+        if self._ticks is not None:
+            shared = min(shared, self._ticks)
+        if shared < 1:
+            return new
+        weight = (np.arange(shared) + 1.0)[:, None] / (shared + 1.0)
+        fresh = new.between(tick, tick + shared)
+        mixed = (1.0 - weight) * old.between(tick, tick + shared) + weight * fresh
+        return _with_rows(new, tick, np.where(held, fresh, mixed))
 
 
-def make(name: str) -> Method:
-    """A handoff method by name. Raises ValueError that lists what there is."""
+class Ensemble(Replace):
+    """ACT's temporal ensembling (arXiv 2304.13705): an inference as often as possible, and each
+    tick the average of all predictions for it, weights exp(-decay * i), i = 0 the oldest.
+
+    members: most chunks kept. Grippers follow the newest chunk.
+    """
+
+    name = "ensemble"
+    eager = True
+
+    def __init__(self, decay: float = 0.01, members: int = 64) -> None:
+        if not (np.isfinite(decay) and members >= 1):
+            raise ValueError(
+                f"decay, members: expected a finite number and at least 1, found {decay}, {members}"
+            )
+        self._decay = decay
+        self._plans: deque[Plan] = deque(maxlen=members)
+
+    def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
+        while self._plans and self._plans[0].end <= tick:
+            self._plans.popleft()
+        self._plans.append(new)
+        ticks = new.end - tick
+        total = np.zeros((ticks, new.rows.shape[1]))
+        weights = np.zeros((ticks, 1))
+        present = np.zeros((ticks, 1))
+        for plan in self._plans:
+            rows = plan.between(tick, new.end)
+            n = len(rows)
+            # i counts the predictions of this very tick, so it differs where a plan has ended.
+            weight = np.exp(-self._decay * present[:n])
+            total[:n] += weight * rows
+            weights[:n] += weight
+            present[:n] += 1.0
+        return _with_rows(new, tick, np.where(held, new.between(tick, new.end), total / weights))
+
+    def clear(self) -> None:
+        self._plans.clear()
+
+
+def _with_rows(plan: Plan, tick: int, rows: np.ndarray) -> Plan:
+    """The plan with other rows from a tick on."""
+    start = tick - plan.first
+    changed = plan.rows.copy()
+    changed[start : start + len(rows)] = rows
+    return replace(plan, rows=changed)
+
+
+class RtcIdentity(Replace):
+    """Real-time chunking with the network's Jacobian taken as identity, as LeRobot does it."""
+
+    name = guidance = "rtc_identity"
+
+
+class RtcVjp(Replace):
+    """Real-time chunking as published (arXiv 2506.07339): a vector-Jacobian product a step."""
+
+    name = guidance = "rtc_vjp"
+
+
+class RtcTrained(Replace):
+    """Training-time real-time chunking (arXiv 2512.05964): the committed prefix is an input of the
+    network. A chunk that comes later than the prefix it was made for is discarded."""
+
+    name = guidance = "rtc_trained"
+    conditioned = True
+
+
+class Seam(Replace):
+    """Seam guidance (arXiv 2607.04609): each solver step pulls the first rows to the old tail."""
+
+    name = guidance = "seam"
+
+
+METHODS: dict[str, Callable[..., Method]] = {
+    m.name: m
+    for m in (Synchronous, Replace, Blend, Ensemble, RtcIdentity, RtcVjp, RtcTrained, Seam)
+}
+GUIDED = tuple(sorted({"rtc_identity", "rtc_vjp", "rtc_trained", "seam"}))
+"""Methods that need a policy whose ``PolicySpec.guidance_methods`` has them."""
+
+
+def make(name: str, **options: Any) -> Method:
+    """A handoff method by name. options: only those its class takes (``blend_ticks`` of blend,
+    ``decay`` and ``members`` of ensemble). Raises ValueError that lists what there is."""
     if name not in METHODS:
         raise ValueError(f"handoff: expected one of {sorted(METHODS)}, found {name!r}")
-    return METHODS[name]()
+    known = [p for p in inspect.signature(METHODS[name]).parameters if p not in ("args", "kwargs")]
+    for option in options:
+        if option not in known:
+            raise ValueError(f"handoff {name}: expected options among {known}, found {option!r}")
+    return METHODS[name](**options)
+
+
+def check_guidance(name: str, possible: tuple[str, ...], checkpoint: str) -> None:
+    """Raise ValueError when a policy cannot do the guidance a method needs, saying what it can do.
+
+    possible: ``PolicySpec.guidance_methods``.
+    """
+    guidance = make(name).guidance
+    if guidance is not None and guidance not in possible:
+        fits = sorted((set(METHODS) - set(GUIDED)) | (set(possible) & set(METHODS)))
+        raise ValueError(
+            f"handoff: {name!r} needs a policy that can be guided so; {checkpoint} can do {fits}"
+        )

@@ -92,10 +92,10 @@ class Requests:
             return True
         if not buffer.method.overlapped:
             return handoff.state is State.HOLDING and handoff.guard.standing
-        lead = self.lead.maximum
-        if lead is None:
+        lead = self.lead.maximum if self._config.lead is None else self._config.lead
+        if lead is None or buffer.method.eager:
             return True  # nothing measured yet: ask at once rather than guess
-        remaining = buffer.switch_tick(self._config.execution_horizon) - tick
+        remaining = buffer.switch_tick(handoff.execution_ticks) - tick
         return remaining <= lead + self._config.margin
 
     def _build(self, handoff: Handoff, tick: int) -> Request:
