@@ -49,6 +49,16 @@ def test_alone_as_in_a_batch_of_eight(policy):
     assert spread.max() > 0.1  # the requests do differ
 
 
+def with_absent_camera(batch):
+    absent = torch.full_like(batch.images[:, :1], -1.0)
+    nobody = torch.zeros_like(batch.image_mask[:, :1])
+    return replace(
+        batch,
+        images=torch.cat((batch.images, absent), 1),
+        image_mask=torch.cat((batch.image_mask, nobody), 1),
+    )
+
+
 @torch.no_grad()
 def test_padding_changes_nothing(policy):
     adapter, model = policy.adapter, policy.adapter.model
@@ -71,8 +81,8 @@ def test_padding_changes_nothing(policy):
 @torch.no_grad()
 def test_pixels_of_an_absent_camera_change_nothing(policy):
     adapter, model = policy.adapter, policy.adapter.model
-    batch = adapter.prepare(observations(policy, 1))
-    absent = int((~batch.image_mask[0]).nonzero()[0])
+    batch = with_absent_camera(adapter.prepare(observations(policy, 1)))
+    absent = batch.images.shape[1] - 1
     x = noise(policy, 1)
     _, before = pi_cases.sample(model, batch, x, 3)
     images = batch.images.clone()
@@ -84,21 +94,27 @@ def test_pixels_of_an_absent_camera_change_nothing(policy):
     assert relative_error(shown, before) > 1e-3
 
 
-def test_absent_cameras_take_the_ecosystems_slot(policy):
+@torch.no_grad()
+def test_a_slot_that_nobody_fills_may_be_left_out(policy):
+    """The references encode an all -1 image there and mask it."""
+    batch = policy.adapter.prepare(observations(policy, 1))
+    assert batch.image_mask.all()
+    x = noise(policy, 1)
+    _, without = pi_cases.sample(policy.adapter.model, batch, x, 3)
+    _, masked = pi_cases.sample(policy.adapter.model, with_absent_camera(batch), x, 3)
+    assert relative_error(without, masked) < 1e-5
+
+
+def test_cameras_take_the_ecosystems_slots(policy):
+    """LeRobot moves present cameras to the front, openpi keeps their slots."""
     cameras = policy.spec.cameras
-    (seen,) = observations(policy, 1)
-    image = next(iter(seen.images.values()))
-    batch = policy.adapter.prepare([replace(seen, images={cameras[1]: image})])
-    expected = (
-        [True, False, False]
-        if policy.adapter.transforms.absent_last
-        else [
-            False,
-            True,
-            False,
-        ]
-    )
-    assert batch.image_mask[0].tolist() == expected
+    first, second = observations(policy, 2)
+    image = next(iter(first.images.values()))
+    one = replace(first, images={cameras[1]: image})
+    both = replace(second, images={cameras[0]: image, cameras[1]: image})
+    mask = policy.adapter.prepare([one, both]).image_mask.tolist()
+    moved = policy.adapter.transforms.absent_last
+    assert mask == [[True, False] if moved else [False, True], [True, True]]
 
 
 @pytest.mark.parametrize("part", ["image", "state", "instruction"])

@@ -6,6 +6,7 @@ import logging
 import numpy as np
 import pi_cases
 import pytest
+import sentencepiece
 import torch
 from golden import GOLDEN, cases, needs_golden, tensors
 
@@ -93,6 +94,36 @@ def test_max_state_dim_in_the_step_selects_the_old_prompt(tmp_path):
     assert plain.transforms.prompt(seen.instruction, np.zeros(6))[0].text.count("128") == 6
     longer, shorter = padded.prepare([seen]), plain.prepare([seen])
     assert longer.token_mask.sum() > shorter.token_mask.sum()
+
+
+@pytest.mark.parametrize("fixture", pi_cases.FIXTURES)
+def test_sentencepiece_model_instead_of_a_tokenizer_json(tmp_path, fixture):
+    directory = pi_cases.copy(fixture, tmp_path)
+    (directory / "tokenizer.json").unlink()
+    corpus = [f"Task: pick up the red block, State: {n};\nAction: " for n in range(-1, 256)]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus),
+        model_prefix=str(directory / "tokenizer"),
+        vocab_size=300,
+        model_type="bpe",
+        byte_fallback=True,
+        pad_id=0,
+        eos_id=1,
+        bos_id=2,
+        unk_id=3,
+        minloglevel=2,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=f"{directory}/tokenizer.model")
+    adapter = load_policy(directory).adapter
+    seen = observation(adapter)
+    state = adapter.transforms.state.normalise(seen.state.astype(adapter.transforms.dtype))
+    built = adapter.transforms.prompt(seen.instruction, state)
+    expected = [i for p in built for i in processor.encode(p.text, add_bos=p.special)]
+    expected = expected[: adapter.spec.max_prompt_tokens]
+    batch = adapter.prepare([seen])
+    assert batch.tokens[batch.token_mask].tolist() == expected
+    assert expected[0] == 2
+    assert expected.count(2) == 1
 
 
 @pytest.mark.parametrize("mode", ["mean_std", "quantile"])

@@ -94,16 +94,19 @@ class FlowAdapter:
         )
 
     def _images(self, observations: Sequence[Observation]) -> tuple[torch.Tensor, torch.Tensor]:
+        """An absent camera's tokens are masked and take no position, so a slot that no request of
+        the batch fills is left out: nothing changes but the time it would cost."""
         size = self.model.config.vision.image_size
-        slots = self.transforms.slots
-        shape = (len(observations), len(slots), 3, size, size)
-        images = torch.full(shape, -1.0, device=self.device)
-        mask = np.zeros((len(observations), len(slots)), bool)
-        for i, observation in enumerate(observations):
-            for slot, key in self._placed(observation):
+        placed = [self._placed(observation) for observation in observations]
+        used = sorted({slot for cameras in placed for slot, _ in cameras})
+        images = torch.full((len(placed), len(used), 3, size, size), -1.0, device=self.device)
+        mask = np.zeros((len(placed), len(used)), bool)
+        for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True)):
+            for slot, key in cameras:
                 pixels = upload(np.asarray(observation.images[key]), self.device)
-                images[i, slot] = self.transforms.image(pixels, size)
-                mask[i, slot] = True
+                column = used.index(slot)
+                images[i, column] = self.transforms.image(pixels, size)
+                mask[i, column] = True
         return images, torch.from_numpy(mask).to(self.device)
 
     def _placed(self, observation: Observation) -> list[tuple[int, str]]:

@@ -64,7 +64,7 @@ class FlowFamily:
             tied=tied,
         )
         for name, parameter in model.named_parameters():
-            if not torch.isfinite(parameter).all():
+            if not torch.isfinite(torch.stack(torch.aminmax(parameter))).all():
                 raise PolicyError(
                     f"{checkpoint.root}: weight {name!r} is not finite as {parameter.dtype}"
                 )
