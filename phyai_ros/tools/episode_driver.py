@@ -53,8 +53,10 @@ class EpisodeDriver:
 
     def begin_first(self) -> None:
         """Takes up the episode that the simulator started with; call once ``announced``."""
-        event = [e for e in self._events if e["event"] == "start"][-1]
-        self._events.clear()
+        newest = max(i for i, e in enumerate(self._events) if e["event"] == "start")
+        event = self._events[newest]
+        self._events = self._events[newest + 1 :]  # its end may have come already
+        self._recorder.on_episode = self._events.append
         self._say(str(event["instruction"]))
         self._begin(event)
 

@@ -132,13 +132,14 @@ class _Watch:
     def _start(self) -> str | None:
         """Waits for the first command; returns why there is none."""
         end = time.monotonic() + self._what.startup
-        begun = False
-        while not self._acted():
+        begun = self._driver is None
+        while not (begun and self._acted()):
             if reason := self._stopped():
                 return reason
             if time.monotonic() > end:
                 return f"no command in {self._what.startup:g} s: {self._trouble()}"
             if self._driver is not None and not begun and self._driver.announced:
+                # The instruction may be what the policy is waiting for.
                 self._driver.begin_first()
                 begun = True
             self._progress.starting(self._trouble())
