@@ -9,9 +9,10 @@ from golden import GOLDEN, cases, tensors
 
 from phyai_ros.engine import solver
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.models.gr00t_n17.adapter import IGNORED_KEYS, read_config
+from phyai_ros.engine.models.gr00t_n17.adapter import IGNORED_KEYS
 from phyai_ros.engine.models.gr00t_n17.layout import from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
+from phyai_ros.engine.models.gr00t_n17.read import read_config
 from phyai_ros.engine.policy import Policy, load_policy
 from phyai_ros.engine.types import Observation
 

@@ -72,7 +72,7 @@ def test_grouped_layout_with_relative_poses():
         use_percentiles=config["use_percentiles"],
         use_relative_action=config["use_relative_action"],
         clip_outliers=True, formalize_language=True,
-        where={"modality": "m", "statistics": "s"}, libero_gripper=False,
+        where={"modality": "m", "statistics": "s"},
     )  # fmt: skip
     codec = Codec(sidecars, 16, 16, 7)
     states = arrays["groot_grouped.state_raw"]

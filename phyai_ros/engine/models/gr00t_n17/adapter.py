@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,17 +12,17 @@ from phyai_ros.engine import tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP, RTC_VJP
 from phyai_ros.engine.image import images_in_order
-from phyai_ros.engine.models.gr00t_n17 import sidecars as sidecars_
 from phyai_ros.engine.models.gr00t_n17.codec import Codec
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
 from phyai_ros.engine.models.gr00t_n17.layout import Layout, from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
+from phyai_ros.engine.models.gr00t_n17.read import BACKBONE, PREFIX, read_config, read_sidecars
+from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
 IGNORED_KEYS = (r"(_groot_model\.)?backbone\.model\.lm_head\.weight",)
-_PREFIX = "_groot_model."
 _DEFAULT_INSTRUCTION = "Perform the task."
 
 
@@ -32,8 +31,8 @@ def load(
 ) -> GrootAdapter:
     """Raises PolicyError naming file and key of whatever does not fit."""
     config = read_config(checkpoint)
-    sidecars = sidecars_.read(checkpoint, embodiment)
-    tokenizer = tokenize.load(checkpoint, checkpoint.config.get("model_name") or _BACKBONE)
+    sidecars = read_sidecars(checkpoint, embodiment)
+    tokenizer = tokenize.load(checkpoint, checkpoint.config.get("model_name") or BACKBONE)
     adapter = GrootAdapter(checkpoint, config, sidecars, tokenizer, device)
     with torch.device("meta"):
         model = GrootModel(config)
@@ -41,80 +40,11 @@ def load(
         model,
         device=device,
         dtype=dtype,
-        rename=lambda key: key.removeprefix(_PREFIX),
+        rename=lambda key: key.removeprefix(PREFIX),
         ignore=IGNORED_KEYS,
     )
     adapter.model = model.eval()
     return adapter
-
-
-_BACKBONE = "nvidia/Cosmos-Reason2-2B"
-
-
-def read_config(checkpoint: Checkpoint) -> GrootConfig:
-    """The model's dimensions: config.json, and architecture.json where the backbone is not the
-    published one. lerobot's config.json does not hold them all: there the weights' shapes do."""
-    where = str(checkpoint.root / "config.json")
-    architecture = None
-    if checkpoint.has("architecture.json"):
-        architecture = checkpoint.json("architecture.json")
-    config: Mapping[str, Any] = checkpoint.config
-    if config.get("type") == "groot":
-        if str(config.get("model_version", "n1.7")).lower() not in ("n1.7", "n1_7", "n1d7", "n17"):
-            raise PolicyError(f"{where}: model_version {config['model_version']!r}; expected n1.7")
-        config = _from_shapes(checkpoint)
-    return GrootConfig.parse(config, where, architecture)
-
-
-def _from_shapes(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What lerobot's config.json leaves to the base model: from the weights, and the published
-    model's head sizes for what shapes cannot tell."""
-    shapes = {key.removeprefix(_PREFIX): shape for key, shape in checkpoint.shapes.items()}
-
-    def shape(key: str) -> tuple[int, ...]:
-        if key not in shapes:
-            raise PolicyError(f"{checkpoint.root}: no weight {key!r}, so its sizes are unknown")
-        return shapes[key]
-
-    def count(stem: str) -> int:
-        return len({k[len(stem) :].split(".")[0] for k in shapes if k.startswith(stem)})
-
-    config = dict(checkpoint.config)
-    embodiments, action, embedding = shape("action_head.action_encoder.W1.W")
-    _, state, hidden = shape("action_head.state_encoder.layer1.W")
-    vl, dit = "action_head.vl_self_attention.transformer_blocks.", "action_head.model."
-    backbone = shape("backbone.model.model.language_model.embed_tokens.weight")[1]
-    position = shapes.get("action_head.position_embedding.weight")
-    config.update(
-        max_num_embodiments=embodiments,
-        max_action_dim=action,
-        max_state_dim=state,
-        input_embedding_dim=embedding,
-        hidden_size=hidden,
-        backbone_embedding_dim=backbone,
-        select_layer=count("backbone.model.model.language_model.layers."),
-        use_vlln="action_head.vlln.weight" in shapes,
-        add_pos_embed=position is not None,
-        max_seq_len=position[0] if position else 0,
-        action_horizon=int(config.get("chunk_size") or 40),
-        num_inference_timesteps=int(config.get("num_inference_timesteps") or 4),
-        rtc_ramp_rate=float(config.get("rtc_ramp_rate") or 6.0),
-        diffusion_model_cfg={
-            "num_layers": count(dit + "transformer_blocks."),
-            "num_attention_heads": embedding // 48,
-            "attention_head_dim": 48,
-            "output_dim": shape(dit + "proj_out_2.weight")[0],
-            "interleave_self_attention": True,
-            **(config.get("diffusion_model_cfg") or {}),
-        },
-        vl_self_attention_cfg={
-            "num_layers": count(vl),
-            "num_attention_heads": backbone // 64,
-            "attention_head_dim": 64,
-            **(config.get("vl_self_attention_cfg") or {}),
-        },
-    )
-    return config
 
 
 class GrootAdapter:
@@ -126,7 +56,7 @@ class GrootAdapter:
         self,
         checkpoint: Checkpoint,
         config: GrootConfig,
-        sidecars: sidecars_.Sidecars,
+        sidecars: Sidecars,
         tokenizer: tokenize.Tokenizer,
         device: torch.device,
     ):

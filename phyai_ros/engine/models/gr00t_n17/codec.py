@@ -38,7 +38,8 @@ class Codec:
         self.state = _state_groups(sidecars)
         self.action = _action_groups(sidecars, self.state)
         deltas = (sidecars.modality.get("action") or {}).get("delta_indices") or []
-        self.horizon = min(horizon, len(deltas)) if deltas else horizon
+        lengths = (horizon, len(deltas) or horizon, sidecars.horizon or horizon)
+        self.horizon = min(lengths)
         self.state_dim = sum(g.spec.size for g in self.state)
         self.action_dim = sum(g.spec.size for g in self.action)
         where = sidecars.where["modality"]
@@ -48,9 +49,11 @@ class Codec:
         ):
             if found > most:
                 raise PolicyError(f"{where}.{name}: {found} columns, but the model has {most}")
-        self._gripper = next((g.columns for g in self.action if g.spec.name == "gripper"), None)
-        if not sidecars.libero_gripper:
-            self._gripper = None
+        self._gripper = sidecars.gripper
+        self._gripper_columns = next(
+            (g.columns for g in self.action if g.spec.name == "gripper"),
+            slice(self.action_dim - 1, self.action_dim),
+        )
 
     def encode_state(self, state: np.ndarray) -> np.ndarray:
         """[state_dim] raw -> float32 [max_state], normalised, zero padded."""
@@ -77,7 +80,8 @@ class Codec:
             parts.append(part)
         out = np.concatenate(parts, axis=-1).astype(np.float64)
         if self._gripper is not None:
-            out[:, self._gripper] = -np.sign(2.0 * out[:, self._gripper] - 1.0)
+            turned = 1.0 - 2.0 * out[:, self._gripper_columns]
+            out[:, self._gripper_columns] = np.sign(turned) if self._gripper == "sign" else turned
         return out
 
     def encode(self, actions: np.ndarray, state: np.ndarray) -> np.ndarray:
@@ -87,7 +91,7 @@ class Codec:
         raw = np.asarray(state, np.float32)
         if self._gripper is not None:
             rows = rows.copy()
-            rows[:, self._gripper] = (1.0 - rows[:, self._gripper]) / 2.0
+            rows[:, self._gripper_columns] = (1.0 - rows[:, self._gripper_columns]) / 2.0
         out = np.zeros((len(rows), self.max_action), np.float32)
         for group in self.action:
             part = rows[:, group.columns]

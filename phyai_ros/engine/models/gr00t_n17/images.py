@@ -26,7 +26,7 @@ class ImageRules:
     preprocessor_config.json. keep_aspect: the albumentations variant (OpenCV area, shortest edge);
     else the torchvision one (bicubic, to a square)."""
 
-    target: tuple[int, int] | None
+    target: tuple[int, int]
     crop: tuple[int, int] | None
     shortest_edge: int | None
     crop_fraction: float | None
@@ -47,9 +47,14 @@ class ImageRules:
         size = (preprocessor or {}).get("size") or {}
         fraction = kwargs.get("crop_fraction")
         edge = kwargs.get("shortest_image_edge")
+        target, crop = _pair(kwargs, "image_target_size", where), None
+        if target is None:  # the references then take the published geometry, and all of it
+            target, crop, fraction, edge = (256, 256), (230, 230), None, None
+        else:
+            crop = _pair(kwargs, "image_crop_size", where)
         return ImageRules(
-            target=_pair(kwargs, "image_target_size", where),
-            crop=_pair(kwargs, "image_crop_size", where),
+            target=target,
+            crop=crop,
             shortest_edge=None if edge is None else int(edge),
             crop_fraction=None if fraction is None else float(fraction),
             keep_aspect=bool(kwargs.get("use_albumentations", False)),
@@ -60,8 +65,6 @@ class ImageRules:
 
     def transform(self, image: torch.Tensor) -> torch.Tensor:
         """uint8 [3, H, W] -> uint8 [3, h, w]: pad to a square, resize, centre crop, resize."""
-        if self.target is None:
-            return image
         if self.letter_box:
             image = resize.pad_to_square(image)
         edge = self.shortest_edge or self.target[0]

@@ -1,8 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """GR00T's files beside the weights -> one plain description, whichever project wrote them.
 
-Isaac-GR00T: processor_config.json, statistics.json, embodiment_id.json. lerobot: the same facts in
-the steps of policy_preprocessor.json and policy_postprocessor.json.
+Isaac-GR00T: processor_config.json, statistics.json, embodiment_id.json, here. lerobot: the same
+facts in the steps of its processor files, in ``lerobot_sidecars.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ PUBLISHED_IDS = {
 class Sidecars:
     """embodiment: the chosen tag; embodiments: all that could be. embodiment_id: its weight row.
     modality: the tag's video, state and action layout. statistics: the tag's. kwargs: the image
-    rules. where: per part, the file and key to name in an error."""
+    rules. where: per part, the file and key to name in an error. gripper: the last step of action
+    decoding: None, or for LIBERO's simulator 1 - 2 g as it is (linear) or its sign (sign).
+    horizon: rows that lerobot cuts a chunk to, None where the layout alone says."""
 
     embodiment: str
     embodiments: tuple[str, ...]
@@ -49,26 +51,16 @@ class Sidecars:
     clip_outliers: bool
     formalize_language: bool
     where: Mapping[str, str]
-    libero_gripper: bool
+    gripper: str | None = None
+    horizon: int | None = None
 
 
-def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
+def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     """Raises PolicyError when a file, the tag, or a part of it is missing, naming what there is."""
-    if checkpoint.has("processor_config.json"):
-        return _isaac(checkpoint, embodiment)
-    if checkpoint.has("policy_preprocessor.json"):
-        return _lerobot(checkpoint, embodiment)
-    raise PolicyError(
-        f"{checkpoint.root}: neither processor_config.json (Isaac-GR00T) nor "
-        "policy_preprocessor.json (lerobot)"
-    )
-
-
-def _isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     path = str(checkpoint.root / "processor_config.json")
     kwargs = checkpoint.json("processor_config.json").get("processor_kwargs") or {}
     modalities = kwargs.get("modality_configs") or {}
-    tag = _choose(embodiment, tuple(modalities), path)
+    tag = choose(embodiment, tuple(modalities), path)
     statistics = checkpoint.json("statistics.json")
     if tag not in statistics:
         raise PolicyError(
@@ -99,11 +91,12 @@ def _isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
             "images": path,
             "ids": ids_path,
         },
-        libero_gripper=tag == "libero_sim",
+        gripper="sign" if tag == "libero_sim" else None,
     )
 
 
-def _choose(wanted: str | None, tags: tuple[str, ...], where: str) -> str:
+def choose(wanted: str | None, tags: tuple[str, ...], where: str) -> str:
+    """The embodiment tag: the wanted one, or the only one."""
     if wanted is None:
         if len(tags) == 1:
             return tags[0]
@@ -115,59 +108,3 @@ def _choose(wanted: str | None, tags: tuple[str, ...], where: str) -> str:
             f"{where}: unknown embodiment {wanted!r}; there are: {', '.join(tags) or 'none'}"
         )
     return wanted
-
-
-_PACK = "groot_n1_7_pack_inputs_v1"
-_ENCODE = "groot_n1_7_vlm_encode_v1"
-_DECODE = "groot_n1_7_action_decode_v1"
-
-
-def _lerobot(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
-    pre, post = "policy_preprocessor.json", "policy_postprocessor.json"
-    pack = _step(checkpoint, pre, _PACK)
-    encode = _step(checkpoint, pre, _ENCODE)
-    decode = _step(checkpoint, post, _DECODE)
-    where = f"{checkpoint.root / pre}: {_PACK}"
-    tag = _choose(embodiment, (str(pack.get("embodiment_tag", "new_embodiment")),), where)
-    ids = pack.get("embodiment_mapping") or PUBLISHED_IDS
-    parts = {key: pack.get(key) or decode.get(key) for key in ("modality_config", "raw_stats")}
-    for key, value in parts.items():
-        if not value:
-            raise PolicyError(f"{where}: {key} missing; there are: {', '.join(pack)}")
-    if tag not in ids:
-        raise PolicyError(f"{where}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
-    modality = dict(parts["modality_config"] or {})
-    if "video" not in modality:
-        keys = pack.get("video_modality_keys")
-        if not keys:
-            raise PolicyError(f"{where}: video_modality_keys missing, so no cameras are known")
-        horizon = int(pack.get("video_horizon") or 1)
-        modality["video"] = {"modality_keys": keys, "delta_indices": list(range(horizon))}
-    return Sidecars(
-        embodiment=tag,
-        embodiments=(tag,),
-        embodiment_id=int(ids[tag]),
-        modality=modality,
-        statistics=parts["raw_stats"] or {},
-        kwargs=encode,
-        use_percentiles=bool(pack.get("use_percentiles", False)),
-        use_relative_action=bool(decode.get("use_relative_action", False)),
-        clip_outliers=bool(pack.get("clip_outliers", True)),
-        formalize_language=bool(pack.get("formalize_language", True)),
-        where={
-            "modality": f"{where}: modality_config",
-            "statistics": f"{where}: raw_stats",
-            "images": f"{checkpoint.root / pre}: {_ENCODE}",
-            "ids": where,
-        },
-        libero_gripper=decode.get("action_decode_transform") == "libero",
-    )
-
-
-def _step(checkpoint: Checkpoint, file: str, name: str) -> Mapping[str, Any]:
-    steps = checkpoint.json(file).get("steps") or []
-    names = [step.get("registry_name") for step in steps]
-    if name not in names:
-        raise PolicyError(f"{checkpoint.root / file}: no step {name!r}; there are: {names}")
-    config: Mapping[str, Any] = steps[names.index(name)].get("config") or {}
-    return config

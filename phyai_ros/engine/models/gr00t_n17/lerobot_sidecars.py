@@ -1,0 +1,127 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""GR00T as lerobot saves it: the facts of Isaac's sidecars, in the steps of its processor files.
+
+Two kinds. Fine-tuned from a checkpoint that knew the embodiment (or with relative actions): the
+steps carry Isaac's groups and statistics. Fine-tuned with a data set's statistics: one state and
+one action vector with min and max, in the steps' safetensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.gr00t_n17.sidecars import PUBLISHED_IDS, Sidecars, choose
+from phyai_ros.engine.models.lerobot import Layout, Step, read_layout
+from phyai_ros.engine.types import PolicyError
+
+_PACK = "groot_n1_7_pack_inputs_v1"
+_ENCODE = "groot_n1_7_vlm_encode_v1"
+_DECODE = "groot_n1_7_action_decode_v1"
+_DECODE_FLAT = "groot_action_unpack_unnormalize_v2"
+_STATE, _ACTION = "observation.state", "action"
+_IMAGES = "observation.images."
+
+
+def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
+    """Raises PolicyError when a step, the tag, or a part of it is missing."""
+    layout = read_layout(checkpoint.root, checkpoint.config)
+    pack = layout.preprocessor.require(_PACK)
+    encode = layout.preprocessor.require(_ENCODE)
+    where = f"{layout.preprocessor.file}: {_PACK}"
+    tag = choose(embodiment, (str(pack.config.get("embodiment_tag", "new_embodiment")),), where)
+    ids = pack.config.get("embodiment_mapping") or PUBLISHED_IDS
+    if tag not in ids:
+        raise PolicyError(f"{where}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
+    grouped = layout.postprocessor.find(_DECODE)
+    if grouped is not None:
+        modality, statistics, decode = _grouped(layout, pack, grouped, where)
+        gripper = "sign" if decode.get("action_decode_transform") == "libero" else None
+    else:
+        flat = layout.postprocessor.require(_DECODE_FLAT)
+        modality, statistics, decode = _flat(layout, pack, flat, where)
+        gripper = None
+        if decode.get("libero_gripper_action") and layout.action.shape[0] >= 7:
+            gripper = "sign" if decode.get("libero_gripper_binarize", True) else "linear"
+    config = checkpoint.config
+    lengths = [int(config.get(key) or 0) for key in ("chunk_size", "n_action_steps")]
+    return Sidecars(
+        embodiment=tag,
+        embodiments=(tag,),
+        embodiment_id=int(ids[tag]),
+        modality=modality,
+        statistics=statistics,
+        kwargs=encode.config,
+        use_percentiles=grouped is not None and bool(decode.get("use_percentiles", False)),
+        use_relative_action=grouped is not None and bool(decode.get("use_relative_action", False)),
+        clip_outliers=bool(pack.config.get("clip_outliers", True)),
+        formalize_language=bool(pack.config.get("formalize_language", True)),
+        where={
+            "modality": where,
+            "statistics": f"{where}: raw_stats" if grouped is not None else pack.file,
+            "images": f"{layout.preprocessor.file}: {_ENCODE}",
+            "ids": where,
+        },
+        gripper=gripper,
+        horizon=min((n for n in lengths if n > 0), default=None),
+    )
+
+
+_Parts = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]
+
+
+def _grouped(layout: Layout, pack: Step, decode: Step, where: str) -> _Parts:
+    parts = {
+        key: pack.config.get(key) or decode.config.get(key)
+        for key in ("modality_config", "raw_stats")
+    }
+    for key, value in parts.items():
+        if not value:
+            raise PolicyError(f"{where}: {key} missing; there are: {', '.join(pack.config)}")
+    modality = dict(parts["modality_config"] or {})
+    keys = pack.config.get("video_modality_keys")
+    video = modality.get("video")
+    if keys:
+        modality["video"] = {"modality_keys": keys, "delta_indices": _frames(pack)}
+    elif not video:
+        modality["video"] = _cameras(layout, pack)
+    return modality, parts["raw_stats"] or {}, decode.config
+
+
+def _flat(layout: Layout, pack: Step, decode: Step, where: str) -> _Parts:
+    relative = layout.preprocessor.find("relative_actions_processor")
+    if relative is not None and relative.config.get("enabled"):
+        raise PolicyError(
+            f"{layout.preprocessor.file}: relative_actions_processor with {_PACK} is not supported"
+        )
+    statistics: dict[str, dict[str, Any]] = {}
+    for kind, key, step in (("state", _STATE, pack), ("action", _ACTION, decode)):
+        entry = step.statistics.get(key)
+        if entry is None:
+            raise PolicyError(
+                f"{step.file}: no statistics for {key!r}; "
+                f"there are: {', '.join(step.statistics) or 'none'}"
+            )
+        statistics[kind] = {key: {name: value.tolist() for name, value in entry.items()}}
+    modality = {
+        "state": {"modality_keys": [_STATE]},
+        "action": {
+            "modality_keys": [_ACTION],
+            "delta_indices": list(range(int(pack.config.get("valid_action_horizon", 0)))),
+        },
+        "video": _cameras(layout, pack),
+    }
+    return modality, statistics, decode.config
+
+
+def _frames(pack: Step) -> list[int]:
+    return list(range(int(pack.config.get("video_horizon") or 1)))
+
+
+def _cameras(layout: Layout, pack: Step) -> dict[str, Any]:
+    """The cameras that the checkpoint names, else all in alphabetical order, as lerobot has it."""
+    keys = pack.config.get("video_modality_keys") or sorted(
+        camera.removeprefix(_IMAGES) for camera in layout.cameras
+    )
+    return {"modality_keys": list(keys), "delta_indices": _frames(pack)}

@@ -1,0 +1,112 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Which of GR00T's two checkpoint layouts this is, and its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.gr00t_n17 import lerobot_sidecars
+from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
+from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars, read_isaac
+from phyai_ros.engine.types import PolicyError
+
+BACKBONE = "nvidia/Cosmos-Reason2-2B"
+PREFIX = "_groot_model."
+"""What lerobot's keys begin with."""
+
+_VERSIONS = ("n1.7", "n1_7", "n1d7", "n17", "1.7")
+_HEAD_DIM, _VL_HEAD_DIM = 48, 64
+
+
+def read_sidecars(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
+    """Raises PolicyError when a file, the tag, or a part of it is missing, naming what there is."""
+    if checkpoint.has("processor_config.json"):
+        return read_isaac(checkpoint, embodiment)
+    if checkpoint.has("policy_preprocessor.json"):
+        return lerobot_sidecars.read(checkpoint, embodiment)
+    raise PolicyError(
+        f"{checkpoint.root}: neither processor_config.json (Isaac-GR00T) nor "
+        "policy_preprocessor.json (lerobot)"
+    )
+
+
+def read_config(checkpoint: Checkpoint) -> GrootConfig:
+    """The model's dimensions: config.json, and architecture.json where the backbone is not the
+    published one. lerobot's config.json does not hold them: there the base model's config.json
+    does where it is on this machine, and the weights' shapes."""
+    where = str(checkpoint.root / "config.json")
+    architecture = None
+    if checkpoint.has("architecture.json"):
+        architecture = checkpoint.json("architecture.json")
+    config: Mapping[str, Any] = checkpoint.config
+    if config.get("type") == "groot":
+        version = str(config.get("model_version", "n1.7")).lower()
+        if version not in _VERSIONS:
+            raise PolicyError(f"{where}: model_version {version!r}; expected n1.7")
+        config = _lerobot_config(checkpoint)
+    return GrootConfig.parse(config, where, architecture)
+
+
+def _lerobot_config(checkpoint: Checkpoint) -> dict[str, Any]:
+    own = checkpoint.config
+    base: dict[str, Any] = {}
+    path = Path(str(own.get("base_model_path") or ""))
+    if path.is_absolute() and (path / "config.json").is_file():
+        base = Checkpoint(path).config
+    config = {**base, **_from_shapes(checkpoint, base)}
+    for key in ("num_inference_timesteps", "rtc_ramp_rate"):
+        if own.get(key) is not None:
+            config[key] = own[key]
+    config.setdefault("action_horizon", int(own.get("chunk_size") or 40))
+    return config
+
+
+def _from_shapes(checkpoint: Checkpoint, base: Mapping[str, Any]) -> dict[str, Any]:
+    """Dimensions that the weights tell. Heads cannot be told: the base model's or the published
+    head sizes stand for them."""
+    shapes = {key.removeprefix(PREFIX): shape for key, shape in checkpoint.shapes.items()}
+
+    def shape(key: str) -> tuple[int, ...]:
+        if key not in shapes:
+            raise PolicyError(f"{checkpoint.root}: no weight {key!r}, so its sizes are unknown")
+        return shapes[key]
+
+    def count(stem: str) -> int:
+        return len({k[len(stem) :].split(".")[0] for k in shapes if k.startswith(stem)})
+
+    head, language = "action_head.", "backbone.model.model.language_model."
+    embodiments, action, embedding = shape(head + "action_encoder.W1.W")
+    _, state, hidden = shape(head + "state_encoder.layer1.W")
+    _, backbone = shape(language + "embed_tokens.weight")
+    position = shapes.get(head + "position_embedding.weight")
+    config: dict[str, Any] = {
+        "max_num_embodiments": embodiments,
+        "max_action_dim": action,
+        "max_state_dim": state // int(base.get("state_history_length", 1)),
+        "input_embedding_dim": embedding,
+        "hidden_size": hidden,
+        "backbone_embedding_dim": backbone,
+        "select_layer": count(language + "layers."),
+        "use_vlln": head + "vlln.weight" in shapes,
+        "add_pos_embed": position is not None,
+        "diffusion_model_cfg": {
+            "num_attention_heads": embedding // _HEAD_DIM,
+            "attention_head_dim": _HEAD_DIM,
+            "interleave_self_attention": True,
+            **(base.get("diffusion_model_cfg") or {}),
+            "num_layers": count(head + "model.transformer_blocks."),
+            "output_dim": shape(head + "model.proj_out_2.weight")[0],
+        },
+        "vl_self_attention_cfg": {
+            "num_attention_heads": backbone // _VL_HEAD_DIM,
+            "attention_head_dim": _VL_HEAD_DIM,
+            **(base.get("vl_self_attention_cfg") or {}),
+            "num_layers": count(head + "vl_self_attention.transformer_blocks."),
+        },
+    }
+    if position is not None:
+        config["max_seq_len"] = position[0]
+    return config

@@ -1,0 +1,129 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""GR00T as lerobot saves it gives the actions of the same weights in Isaac-GR00T's layout."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from golden import GOLDEN, needs_golden
+from gr00t_case import FIXTURE, case_info, load_e2e
+from safetensors.torch import load_file, save_file
+
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.types import PolicyError
+
+pytestmark = needs_golden
+SOURCE = GOLDEN / FIXTURE
+
+
+def read(name):
+    return json.loads((SOURCE / name).read_text())
+
+
+def convert(root, case, *, flat=False):
+    """The fixture in lerobot's own layout: keys under _groot_model., the sidecars in the steps."""
+    info, kwargs = case_info(case), read("processor_config.json")["processor_kwargs"]
+    tag = info["embodiment_tag"]
+    modality, statistics = kwargs["modality_configs"][tag], read("statistics.json")[tag]
+    weights = {}
+    for path in SOURCE.glob("model-*.safetensors"):
+        weights |= {f"_groot_model.{k}": v for k, v in load_file(path).items()}
+    root.mkdir()
+    save_file(weights, root / "model.safetensors")
+    for name in ("architecture.json", "tokenizer.json", "preprocessor_config.json"):
+        (root / name).write_text((SOURCE / name).read_text())
+    states = sum(len(v["mean"]) for v in statistics["state"].values())
+    actions = sum(len(v["mean"]) for v in statistics["action"].values())
+    cameras = modality["video"]["modality_keys"]
+    visual = {"type": "VISUAL", "shape": [3, 40, 64]}
+    config = {
+        "type": "groot",
+        "base_model_path": str(SOURCE),
+        "chunk_size": 40,
+        "n_action_steps": 40,
+        "input_features": {
+            **{f"observation.images.{key}": visual for key in cameras},
+            "observation.state": {"type": "STATE", "shape": [states]},
+        },
+        "output_features": {"action": {"type": "ACTION", "shape": [actions]}},
+    }
+    (root / "config.json").write_text(json.dumps(config))
+    pack = {
+        "embodiment_tag": tag,
+        "embodiment_mapping": read("embodiment_id.json"),
+        "valid_action_horizon": len(modality["action"]["delta_indices"]),
+        "video_modality_keys": cameras,
+        "formalize_language": True,
+        "clip_outliers": True,
+    }
+    shared = {"modality_config": modality, "raw_stats": statistics, "use_percentiles": True}
+    decode = {"use_relative_action": True, "action_decode_transform": None, **shared}
+    if tag == "libero_sim":
+        decode["action_decode_transform"] = "libero"
+    image_keys = ("image_crop_size", "image_target_size", "shortest_image_edge", "crop_fraction")
+    encode = {k: kwargs[k] for k in (*image_keys, "use_albumentations")}
+    steps = [
+        {"registry_name": "groot_n1_7_pack_inputs_v1", "config": pack},
+        {"registry_name": "groot_n1_7_vlm_encode_v1", "config": encode},
+    ]
+    if not flat:
+        pack |= shared
+    last = {"registry_name": "groot_n1_7_action_decode_v1", "config": decode}
+    if flat:
+        tables = {}
+        for kind, key in (("state", "observation.state"), ("action", "action")):
+            for name, source in (("min", "q01"), ("max", "q99")):
+                values = [v for group in statistics[kind].values() for v in group[source]]
+                tables[f"{key}.{name}"] = torch.tensor(values)
+        save_file(tables, root / "statistics.safetensors")
+        steps[0]["state_file"] = "statistics.safetensors"
+        last = {
+            "registry_name": "groot_action_unpack_unnormalize_v2",
+            "config": {"libero_gripper_action": tag == "libero_sim"},
+            "state_file": "statistics.safetensors",
+        }
+    (root / "policy_preprocessor.json").write_text(json.dumps({"steps": steps}))
+    (root / "policy_postprocessor.json").write_text(json.dumps({"steps": [last]}))
+    return root
+
+
+@pytest.mark.parametrize("case", ["e2e0", "e2e1", "e2e2"])
+def test_grouped_statistics(case, tmp_path):
+    _, observation, expected = load_e2e(case)
+    policy = load_policy(convert(tmp_path / "saved", case))
+    assert policy.spec.family == "gr00t_n17"
+    chunk = policy.infer(observation, expected["noise"])
+    scale = expected["action"].abs().max().item()
+    np.testing.assert_allclose(chunk.actions, expected["action"][0], atol=1e-5 * scale)
+
+
+def test_one_vector_with_data_set_statistics(tmp_path):
+    """e2e0 has no relative action, so its groups laid end to end are the same numbers."""
+    _, observation, expected = load_e2e("e2e0")
+    policy = load_policy(convert(tmp_path / "saved", "e2e0", flat=True))
+    assert policy.spec.state_names[0] == "observation.state.0"
+    chunk = policy.infer(observation, expected["noise"])
+    scale = expected["action"].abs().max().item()
+    np.testing.assert_allclose(chunk.actions, expected["action"][0], atol=1e-5 * scale)
+
+
+def test_chunks_are_cut_as_lerobot_cuts_them(tmp_path):
+    root = convert(tmp_path / "saved", "e2e2")
+    config = json.loads((root / "config.json").read_text())
+    (root / "config.json").write_text(json.dumps({**config, "n_action_steps": 5}))
+    assert load_policy(root).spec.horizon == 5
+
+
+def test_refusals(tmp_path):
+    root = convert(tmp_path / "saved", "e2e2")
+    with pytest.raises(PolicyError, match="unknown embodiment 'gr1'; there are: new_embodiment"):
+        load_policy(root, embodiment="gr1")
+    steps = json.loads((root / "policy_preprocessor.json").read_text())["steps"]
+    (root / "policy_preprocessor.json").write_text(json.dumps({"steps": steps[:1]}))
+    with pytest.raises(PolicyError, match="no step 'groot_n1_7_vlm_encode_v1'"):
+        load_policy(root)
+    config = json.loads((root / "config.json").read_text())
+    (root / "config.json").write_text(json.dumps({**config, "model_version": "n1.5"}))
+    with pytest.raises(PolicyError, match=r"model_version 'n1.5'; expected n1.7"):
+        load_policy(root)
