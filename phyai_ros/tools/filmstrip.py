@@ -15,7 +15,7 @@ from phyai_ros.tools.recording import Episode, Frame, Recording
 ROWS = 6
 COLUMNS = 6
 _WIDTH, _HEIGHT = 320, 240  # of a frame on the strip
-_INSET = 0.34  # of the frame's width: the second camera
+_INSET = 0.275  # of the frame's width: the second camera
 _GAP, _MARGIN, _CAPTION = 8, 28, 46
 _PAPER, _CARD, _INK, _FAINT = "#12171d", "#1c242d", "#f2f5f7", "#93a1ae"
 _OUTCOME = {True: ("success", "#3fbf87"), False: ("failure", "#e4605c"), None: ("", "#93a1ae")}
@@ -102,7 +102,7 @@ def _card(frame: Frame, seconds: float) -> Image.Image:
     card = _fit(frame.images[roles[0]], _WIDTH, _HEIGHT)
     if len(roles) > 1:
         inset = _fit(frame.images[roles[1]], round(_INSET * _WIDTH), round(_INSET * _HEIGHT))
-        place = (_WIDTH - inset.width - 8, 8)  # over the floor, clear of the blocks
+        place = (_WIDTH - inset.width - 7, _HEIGHT - inset.height - 7)
         mask = _corners(inset.size, 6)
         border = Image.new("RGB", (inset.width + 4, inset.height + 4), "#ffffff")
         card.paste(border, (place[0] - 2, place[1] - 2), _corners(border.size, 8))
