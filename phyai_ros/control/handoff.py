@@ -339,6 +339,10 @@ class Handoff:
     def _start(self, measured: np.ndarray, row: np.ndarray, tick: int) -> None:
         last = self.guard.last
         base = np.array(measured, dtype=np.float64)
+        if last is not None and not self.guard.standing:
+            # Still braking: go on from here, at this speed.
+            self._ramp.start(last, row, tick)
+            return
         if last is not None:
             # Standing under our own command: that command is the start, unless the arm is
             # elsewhere (pushed, stopped by its own safety). A gripper on an object never is.

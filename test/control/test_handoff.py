@@ -299,3 +299,13 @@ def test_a_slowly_drifting_clock_neither_misses_nor_repeats_ticks():
 def test_bad_configuration_is_named(bad, text):
     with pytest.raises(ValueError, match=text):
         HandoffConfig(**{"period": 0.05, "execution_horizon": 8, **bad})
+
+
+def test_a_new_chunk_that_comes_while_the_arm_still_brakes_does_not_stop_it_dead():
+    bound = limits(position=100.0, velocity=2.0, acceleration=4.0)
+    run = rig(lambda t: np.array([1.5 * t, 0.0]), delay=lambda n: 1, joint_limits=bound).run(80)
+    run.handoff.set_instruction("the other block", run.now)
+    run.run(60)
+    speed = np.diff([c.positions[0] for c in run.commands if c.positions is not None]) / 0.05
+    assert np.abs(np.diff(speed)).max() <= 4.0 * 0.05 + 1e-9
+    assert run.commands[-1].state is State.EXECUTING

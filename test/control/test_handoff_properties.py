@@ -33,6 +33,8 @@ event = st.one_of(
     st.tuples(st.just("tick"), st.integers(1, 12)),
     st.tuples(st.just("chunk"), chunks(), st.integers(0, 5), st.floats(-0.2, 1.5)),
     st.tuples(st.just("chunk"), chunks(), st.integers(0, 1), st.floats(0.0, 0.3)),
+    st.tuples(st.just("drive"), st.floats(-0.07, 0.07), st.integers(1, 10)),
+    st.tuples(st.just("drive"), st.floats(-0.07, 0.07), st.integers(1, 10)),
     st.tuples(st.just("replay"), st.integers(0, 8)),
     st.tuples(st.just("clock"), st.sampled_from([-1000.0, -0.5, -0.06, -0.02, 0.02, 0.2, 3.0])),
     st.tuples(st.just("hold")),
@@ -137,6 +139,8 @@ class Machine:
                         rows,
                     )
                 )
+        elif kind == "drive":
+            self.drive(*args)
         elif kind == "replay" and len(self.given) > args[0]:
             self.give(dataclasses.replace(self.given[-1 - args[0]], stamp=self.now))
         elif kind == "clock":
@@ -155,6 +159,16 @@ class Machine:
             self.measured = np.array([args[0], self.measured[1]])
         elif kind == "measure_nan":
             self.tick(np.array([np.nan, 0.0]))
+
+    def drive(self, slope, ticks):
+        """What a sound policy does: go on from where the arm is, answer after one tick."""
+        rows = self.measured + np.outer(np.arange(12), [slope, -slope])
+        if self.requests:
+            request = self.requests[-1]
+            stamp = self.now - PERIOD
+            names = self.limits.names
+            self.give(Chunk(request.request_id, request.epoch, stamp, names, self.step, rows))
+        self.apply(("tick", ticks))
 
     def give(self, chunk):
         self.given.append(chunk)
