@@ -128,7 +128,7 @@ class PolicyNode(lifecycle.ManagedNode):
                 CameraStream(
                     role,
                     robot.cameras[role].max_age,
-                    robot.cameras[role].optional or role in binding.optional_cameras,
+                    robot.cameras[role].optional and role in binding.optional_cameras,
                 )
                 for role in binding.cameras
             ],
