@@ -18,6 +18,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import rclpy
@@ -33,12 +34,12 @@ from phyai_ros.nodes.sensors import Cameras, CameraTopic, FrameSource, Joints
 
 
 class Phyai:
-    def __init__(self, node) -> None:
+    def __init__(self, node, cameras: Sequence[str]) -> None:
         self.latencies: list[float] = []
         self._now = RosSeconds(node.get_clock())
-        aligner = ObservationAligner([CameraStream(c) for c in CAMERAS], JOINTS)
+        aligner = ObservationAligner([CameraStream(c) for c in cameras], JOINTS)
         self._source = FrameSource(aligner, self._now)
-        topics = [CameraTopic(c, f"camera/{c}/image_raw") for c in CAMERAS]
+        topics = [CameraTopic(c, f"camera/{c}/image_raw") for c in cameras]
         log = EdgeLog(node.get_logger())
         self._streams = (
             Cameras(node, topics, self._source, log),
@@ -67,10 +68,10 @@ class Phyai:
 class Classic:
     QUEUE, SLOP_NS = 10, 20_000_000
 
-    def __init__(self, node) -> None:
+    def __init__(self, node, cameras: Sequence[str]) -> None:
         self.latencies: list[float] = []
         self._clock = node.get_clock()
-        self._queues: dict[str, dict[int, object]] = {name: {} for name in (*CAMERAS, "joints")}
+        self._queues: dict[str, dict[int, object]] = {name: {} for name in (*cameras, "joints")}
         self._subscriptions = [
             node.create_subscription(
                 Image,
@@ -78,7 +79,7 @@ class Classic:
                 lambda message, c=c: self._image(c, message),
                 qos.camera(),
             )
-            for c in CAMERAS
+            for c in cameras
         ]
         self._subscriptions.append(
             node.create_subscription(JointState, "joint_states", self._joints, qos.joint_states())
@@ -127,10 +128,11 @@ def shut_down_at_end_of_input(executor: SingleThreadedExecutor) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", choices=("phyai", "classic"))
+    parser.add_argument("--cameras", nargs="+", choices=CAMERAS, default=CAMERAS)
     arguments = parser.parse_args()
     rclpy.init()
     node = rclpy.create_node(f"camera_sink_{arguments.path}")
-    sink = {"phyai": Phyai, "classic": Classic}[arguments.path](node)
+    sink = {"phyai": Phyai, "classic": Classic}[arguments.path](node, arguments.cameras)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     started = time.process_time()

@@ -20,7 +20,16 @@ from sensor_msgs.msg import Image, JointState
 from phyai_ros.nodes import qos
 
 CAMERAS = ("left", "right", "wrist")
-JOINTS = ("pan", "lift", "elbow", "wrist_1", "wrist_2", "wrist_3", "finger")
+JOINTS = (
+    "shoulder_pan_joint",
+    "shoulder_lift_joint",
+    "elbow_joint",
+    "wrist_1_joint",
+    "wrist_2_joint",
+    "wrist_3_joint",
+    "finger_joint",
+)
+POSTURE = (0.0, -1.2, 1.8, -2.2, -1.57, 0.0, 0.02)
 HEIGHT, WIDTH = 480, 640
 CAMERA_RATE, JOINT_RATE = 30.0, 100.0
 
@@ -78,7 +87,7 @@ def publish_joints(node, publisher, stop: threading.Event) -> None:
     start = time.monotonic()
     count = 0
     while not stop.is_set():
-        message.position = [0.1 * np.sin(0.01 * count + i) for i in range(len(JOINTS))]
+        message.position = [p + 0.001 * np.sin(0.05 * count) for p in POSTURE]
         message.header.stamp = node.get_clock().now().to_msg()
         publisher.publish(message)
         count += 1

@@ -32,7 +32,7 @@ from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
-from phyai_ros.nodes.pacer import Pacer
+from phyai_ros.nodes.pacer import Pacer, raise_priority
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.streams import Stream
 
@@ -72,8 +72,8 @@ PARAMETERS = (
     ),
     Parameter(
         "realtime_priority",
-        0,
-        "SCHED_FIFO priority of the control thread; 0: the system's default scheduling",
+        50,  # as ros2_control's controller manager asks for
+        "SCHED_FIFO priority of the control thread where the system allows it; 0: do not ask",
         low=0,
         high=99,
     ),
@@ -88,6 +88,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def __init__(self, **kwargs: Any) -> None:
         self._pacer: Pacer | None = None
         self._changed = False
+        self._raised = False
         self._owned: list[Any] = []
         self._timers_owned: list[Any] = []
         self._services_owned: list[Any] = []
@@ -265,6 +266,13 @@ class HandoffNode(lifecycle.ManagedNode):
         self._jumps.check()
         if self.failure is not None:
             raise lifecycle.NodeFailed(self.failure)
+        if not self._raised:
+            self._raised = True
+            # This thread's callbacks are short and hold the interpreter lock: were it left to wait
+            # for a core meanwhile, the control thread would wait with it.
+            refusal = raise_priority(self._values.realtime_priority - 1)
+            if refusal is not None:
+                self.get_logger().info(refusal)
         sink = self._sink
         standing = sink.state not in (State.EXECUTING, State.RAMPING)
         notes = [self._chunks.trouble()] if standing else []

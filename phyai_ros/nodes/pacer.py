@@ -63,14 +63,7 @@ class Pacer:
             self._thread.join()
 
     def _run(self) -> None:
-        if self._priority:
-            try:
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self._priority))
-            except OSError as error:
-                self.refusal = (
-                    f"real-time priority {self._priority} not given: {error.strerror}; raise the "
-                    "rtprio limit of this user (/etc/security/limits.conf) or use 0"
-                )
+        self.refusal = raise_priority(self._priority)
         deadline = time.monotonic()
         while not self._stop:
             now = time.monotonic()
@@ -88,3 +81,18 @@ class Pacer:
                 self._on_error(error)
                 return
             deadline += self.period
+
+
+def raise_priority(priority: int) -> str | None:
+    """Give the calling thread SCHED_FIFO ``priority``; 0 leaves it alone. Why it was not given, for
+    people, or None."""
+    if priority <= 0:
+        return None
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except OSError as error:
+        return (
+            f"real-time priority {priority} not given: {error.strerror}; raise this user's rtprio "
+            "limit (/etc/security/limits.conf), or ask for 0"
+        )
+    return None
