@@ -20,7 +20,7 @@ def generate_launch_description():
         DeclareLaunchArgument(
             argument.name,
             default_value=argument.text(),
-            description=argument.help(),
+            description=argument.description if argument.closed_set() else argument.help(),
             choices=argument.closed_set(),
         )
         for argument in graph.ARGUMENTS

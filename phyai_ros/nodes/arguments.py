@@ -42,10 +42,12 @@ class Argument:
             return "true or false"
         if isinstance(self.default, str):
             return ""
-        kind = "whole number" if isinstance(self.default, int) else "number"
-        if self.low is None or self.high is None:
-            return f"a {kind}"
-        return f"a {kind} from {self.low:g} to {self.high:g}"
+        whole = isinstance(self.default, int)
+        text = "a whole number" if whole else "a number"
+        for word, bound in (("from", self.low), ("to", self.high)):
+            if bound is not None:
+                text += f" {word} {bound:.0f}" if whole else f" {word} {bound:g}"
+        return text
 
     def help(self) -> str:
         """Meaning and allowed values, for people."""

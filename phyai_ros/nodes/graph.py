@@ -14,9 +14,9 @@ from pathlib import Path
 
 from phyai_ros import robots
 from phyai_ros.control.methods import METHODS
-from phyai_ros.nodes import arguments
+from phyai_ros.nodes import arguments, model_file
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
-from phyai_ros.robots import config_files, model_file
+from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
 
 ARGUMENTS = (
@@ -80,7 +80,7 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
     Raises ArgumentError where a model or robot file cannot be used.
     """
     try:
-        model = model_file.load(str(values["model"]))
+        model, _ = model_file.load(str(values["model"]))
         robots.load(
             str(values["robot"])
         )  # a mistake in it is said here, once, and not by each node
@@ -124,13 +124,15 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
     specs.append(
         NodeSpec(
             "policy_node",
-            policy,
+            {**policy, "threads": threads},
             {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
             "observations in, chunks of actions out",
         )
     )
     handoff = {**shared, "handoff": values["handoff"], "instruction": values["instruction"]}
-    handoff["execution_horizon"] = values["execution_horizon"] or model.execution_horizon
+    horizon = values["execution_horizon"] or model.execution_horizon
+    if horizon:
+        handoff["execution_horizon"] = horizon
     specs.append(NodeSpec("handoff_node", handoff, _ONE_THREAD, "plays chunks at the control rate"))
     return tuple(specs)
 

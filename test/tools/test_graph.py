@@ -1,0 +1,88 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
+
+import pytest
+
+from phyai_ros.nodes import graph
+from phyai_ros.nodes.arguments import ArgumentError
+
+
+def nodes(**given):
+    return {spec.name: spec for spec in graph.nodes(graph.parse(given))}
+
+
+def test_every_parameter_is_one_that_its_node_declares():
+    from phyai_ros.nodes import handoff_node, policy_node, sim_node
+
+    declared = {
+        "sim_node": sim_node.PARAMETERS,
+        "policy_node": policy_node.PARAMETERS,
+        "handoff_node": handoff_node.PARAMETERS,
+    }
+    for spec in nodes(sim="true").values():
+        known = {parameter.name: parameter for parameter in declared[spec.name]}
+        for name, value in spec.parameters.items():
+            if name != "use_sim_time":  # every node has it
+                assert name in known, f"{spec.name} has no parameter {name}"
+                known[name].check(value)
+
+
+def test_the_simulator_is_there_only_when_asked_for():
+    assert set(nodes()) == {"policy_node", "handoff_node"}
+    assert set(nodes(sim="true")) == {"sim_node", "policy_node", "handoff_node"}
+
+
+def test_the_simulator_is_the_clock_and_follows_none():
+    sim = nodes(sim="true", use_sim_time="true")
+    assert sim["sim_node"].parameters["publish_clock"] is True
+    assert sim["sim_node"].parameters["use_sim_time"] is False
+    assert sim["handoff_node"].parameters["use_sim_time"] is True
+
+
+def test_simulated_commands_stay_on_this_host():
+    sim = graph.environment(graph.parse({"sim": "true"}))
+    real = graph.environment(graph.parse({"sim": "false"}))
+    assert sim["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+    assert "ROS_AUTOMATIC_DISCOVERY_RANGE" not in real
+    assert sim["FASTDDS_DEFAULT_PROFILES_FILE"].endswith("config/fastdds.xml")
+
+
+def test_the_models_yaml_gives_the_execution_horizon_unless_the_user_does(tmp_path):
+    own = tmp_path / "own.yaml"
+    own.write_text("{family: gr00t_n17, checkpoint: somewhere, execution_horizon: 5}")
+    assert nodes(model=str(own))["handoff_node"].parameters["execution_horizon"] == 5
+    given = nodes(model=str(own), execution_horizon="3")
+    assert given["handoff_node"].parameters["execution_horizon"] == 3
+
+
+def test_a_broken_robot_file_is_named(tmp_path):
+    robot = tmp_path / "arm.yaml"
+    robot.write_text("{name: arm, control_rate: -1}")
+    with pytest.raises(ArgumentError) as error:
+        nodes(robot=str(robot))
+    assert str(robot) in str(error.value) and "control_rate" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("executable", "status", "restarts", "again"),
+    [
+        ("policy_node", -9, 0, True),
+        ("handoff_node", -11, 2, True),
+        ("policy_node", -9, graph.MAX_RESTARTS, False),
+        ("policy_node", 1, 0, False),
+        ("policy_node", 0, 0, False),
+        ("sim_node", -9, 0, False),
+    ],
+)
+def test_what_was_killed_comes_back_and_what_gave_up_does_not(executable, status, restarts, again):
+    assert graph.may_restart(executable, status, restarts) is again
+
+
+def test_the_graph_needs_neither_ros_nor_torch():
+    code = (
+        "import sys; from phyai_ros.nodes import graph; graph.nodes(graph.parse({}));"
+        "sys.exit(', '.join({'rclpy', 'torch'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
