@@ -22,11 +22,11 @@ MODEL_CASES = ("case0", "case1", "case2", "case3", "case4")
 E2E_CASES = ("e2e0", "e2e1", "e2e2")
 
 
-def load_model(dtype: torch.dtype = torch.float32) -> GrootModel:
+def load_model(dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> GrootModel:
     checkpoint = Checkpoint(GOLDEN / FIXTURE)
     with torch.device("meta"):
         model = GrootModel(read_config(checkpoint))
-    checkpoint.fill(model, device=CPU, dtype=dtype, ignore=IGNORED_KEYS)
+    checkpoint.fill(model, device=device, dtype=dtype, ignore=IGNORED_KEYS)
     return model
 
 
@@ -44,15 +44,17 @@ def case_info(name: str) -> dict:
 
 
 def run_case(model: GrootModel, name: str) -> Run:
-    info, given = case_info(name), tensors(FIXTURE, name)
+    info, host = case_info(name), tensors(FIXTURE, name)
     config, steps = model.config, info["num_steps"]
+    device = model.action_head.model.proj_out_2.weight.device
+    given = {key: value.to(device) for key, value in host.items()}
     layout = from_ids(
-        given["input_ids"].numpy(),
-        given["attention_mask"].numpy().astype(bool),
+        host["input_ids"].numpy(),
+        host["attention_mask"].numpy().astype(bool),
         [(int(h), int(w)) for _, h, w in given["image_grid_thw"]],
         image_token=config.image_token_id,
         merge=config.vision.merge,
-        device=CPU,
+        device=device,
     )
     inputs = Inputs(
         layout,
@@ -94,7 +96,7 @@ def run_case(model: GrootModel, name: str) -> Run:
             "state_features": prefix.state,
             "action_features_first": model.encode_actions(start, prefix, time, positions=False),
             "timestep_embedding_first": model.action_head.model.timestep_embedding(
-                torch.zeros(len(inputs.embodiments), dtype=torch.long)
+                torch.zeros(len(inputs.embodiments), dtype=torch.long, device=device)
             ),
             "dit_output_first": model.transform(hidden, prefix, constants[0]),
             "velocities": torch.stack(velocities, dim=1),
@@ -103,7 +105,7 @@ def run_case(model: GrootModel, name: str) -> Run:
         }
         for i, feature in enumerate(features.deepstack):
             found[f"deepstack_features.{i}"] = feature
-    return Run(found, given, info)
+    return Run({key: value.cpu() for key, value in found.items()}, host, info)
 
 
 def load_e2e(name: str, **arguments: object) -> tuple[Policy, Observation, dict[str, torch.Tensor]]:
