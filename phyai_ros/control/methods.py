@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -168,33 +168,37 @@ class Seam(Replace):
 
 
 METHODS: dict[str, Callable[..., Method]] = {
-    m.name: m
-    for m in (Synchronous, Replace, Blend, Ensemble, RtcIdentity, RtcVjp, RtcTrained, Seam)
+    m.name: m for m in (Synchronous, Replace, Blend, Ensemble)
 }
-GUIDED = tuple(sorted({"rtc_identity", "rtc_vjp", "rtc_trained", "seam"}))
-"""Methods that need a policy whose ``PolicySpec.guidance_methods`` has them."""
+"""Methods that ask nothing of the policy."""
+GUIDED: dict[str, Callable[..., Method]] = {
+    m.name: m for m in (RtcIdentity, RtcVjp, RtcTrained, Seam)
+}
+"""Methods that need a policy whose ``PolicySpec.guidance_methods`` has them, and whoever calls it
+to hand over the left-over actions (control.leftover)."""
 
 
 def make(name: str, **options: Any) -> Method:
     """A handoff method by name. options: only those its class takes (``blend_ticks`` of blend,
     ``decay`` and ``members`` of ensemble). Raises ValueError that lists what there is."""
-    if name not in METHODS:
-        raise ValueError(f"handoff: expected one of {sorted(METHODS)}, found {name!r}")
-    known = [p for p in inspect.signature(METHODS[name]).parameters if p not in ("args", "kwargs")]
+    every = {**METHODS, **GUIDED}
+    if name not in every:
+        raise ValueError(f"handoff: expected one of {sorted(every)}, found {name!r}")
+    known = [p for p in inspect.signature(every[name]).parameters if p not in ("args", "kwargs")]
     for option in options:
         if option not in known:
             raise ValueError(f"handoff {name}: expected options among {known}, found {option!r}")
-    return METHODS[name](**options)
+    return every[name](**options)
 
 
-def check_guidance(name: str, possible: tuple[str, ...], checkpoint: str) -> None:
+def check_guidance(name: str, possible: Sequence[str], checkpoint: str) -> None:
     """Raise ValueError when a policy cannot do the guidance a method needs, saying what it can do.
 
     possible: ``PolicySpec.guidance_methods``.
     """
     guidance = make(name).guidance
     if guidance is not None and guidance not in possible:
-        fits = sorted((set(METHODS) - set(GUIDED)) | (set(possible) & set(METHODS)))
+        fits = sorted({*METHODS, *(m for m in GUIDED if m in possible)})
         raise ValueError(
             f"handoff: {name!r} needs a policy that can be guided so; {checkpoint} can do {fits}"
         )

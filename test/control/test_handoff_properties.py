@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from phyai_ros.control.chunk import Chunk, ChunkRefused
 from phyai_ros.control.handoff import Handoff, HandoffConfig
-from phyai_ros.control.methods import METHODS, make
+from phyai_ros.control.methods import GUIDED, METHODS, make
 from phyai_ros.control.states import State
 
 PERIOD = 0.05
@@ -183,7 +183,9 @@ class Machine:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.sampled_from(sorted(METHODS)), st.integers(1, 2), st.lists(event, max_size=60))
+@given(
+    st.sampled_from(sorted({**METHODS, **GUIDED})), st.integers(1, 2), st.lists(event, max_size=60)
+)
 def test_anything_may_happen(method, stride, events):
     machine = Machine(method, stride)
     machine.tick()
