@@ -80,7 +80,7 @@ def make_commands(
     environment sets already, it keeps."""
     logs = run_dir / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    plain = {"RCUTILS_COLORIZED_OUTPUT": "0", "PYTHONUNBUFFERED": "1", "ROS_LOG_DIR": str(logs)}
+    plain = {"RCUTILS_COLORIZED_OUTPUT": "0", "PYTHONUNBUFFERED": "1"}
     commands = []
     for spec in specs:
         (logs / f"{spec.name}.log").unlink(missing_ok=True)  # of an earlier run into this folder
@@ -94,7 +94,9 @@ def make_commands(
                 [
                     sys.executable,
                     *("-m", f"phyai_ros.nodes.{spec.executable}"),
-                    *("--ros-args", "--params-file", str(parameters)),
+                    # rclpy would write a second copy of every line into a file of its own.
+                    *("--ros-args", "--disable-external-lib-logs"),
+                    *("--params-file", str(parameters)),
                 ],
                 {**plain, **settings, **spec.environment, **os.environ},
                 logs / f"{spec.name}.log",

@@ -61,7 +61,8 @@ def test_a_broken_robot_file_is_named(tmp_path):
     robot.write_text("{name: arm, control_rate: -1}")
     with pytest.raises(ArgumentError) as error:
         nodes(robot=str(robot))
-    assert str(robot) in str(error.value) and "control_rate" in str(error.value)
+    assert str(robot) in str(error.value)
+    assert "control_rate" in str(error.value)
 
 
 @pytest.mark.parametrize(
