@@ -188,8 +188,12 @@ class Checkpoint:
         for slot, key in sources.items():
             slots.setdefault(key, []).append(slot)
         with tqdm(
-            total=self.nbytes, unit="B", unit_scale=True, desc=f"loading {self.root.name}",
-            disable=None, leave=False,
+            total=self.nbytes,
+            unit="B",
+            unit_scale=True,
+            desc=f"loading {self.root.name}",
+            disable=None,
+            leave=False,
         ) as bar:
             for path, keys in self._by_file(list(slots)).items():
                 with _open(path) as file:

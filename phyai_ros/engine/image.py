@@ -66,9 +66,7 @@ def _apply(x: torch.Tensor, taps: tuple[torch.Tensor, torch.Tensor], dim: int) -
 
 
 @lru_cache(maxsize=64)
-def _area_taps(
-    source: int, target: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _area_taps(source: int, target: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Which source pixels each target pixel covers, and by how much of its area."""
     scale = 1.0 / (target / source)  # as OpenCV has it
     rows = []
@@ -175,18 +173,14 @@ def pil_bilinear(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
     return out
 
 
-def _pil_pass(
-    x: torch.Tensor, taps: tuple[torch.Tensor, torch.Tensor], dim: int
-) -> torch.Tensor:
+def _pil_pass(x: torch.Tensor, taps: tuple[torch.Tensor, torch.Tensor], dim: int) -> torch.Tensor:
     total = _apply(x.double(), taps, dim)
     half = float(1 << (_PIL_BITS - 1))
     return ((total + half) / float(1 << _PIL_BITS)).floor_().clamp_(0, 255).to(torch.uint8)
 
 
 @lru_cache(maxsize=64)
-def _pil_taps(
-    source: int, target: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _pil_taps(source: int, target: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     scale = source / target
     support = max(scale, 1.0)
     rows = []

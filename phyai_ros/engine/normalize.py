@@ -161,7 +161,11 @@ class GrootRange:
 
 
 def lerobot(
-    mode: str, stats: Mapping[str, object], where: str, *, dim: int | None = None,
+    mode: str,
+    stats: Mapping[str, object],
+    where: str,
+    *,
+    dim: int | None = None,
     eps: float = 1e-8,
 ) -> Normaliser:
     """lerobot's normaliser of a mode as its config spells it (MEAN_STD, ...), either case."""

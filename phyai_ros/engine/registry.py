@@ -57,9 +57,7 @@ def resolve(name: str) -> str:
     """A family name or alias -> the family name. Raises PolicyError listing what exists."""
     family = _BY_NAME.get(name.lower())
     if family is None:
-        raise PolicyError(
-            f"unknown model family {name!r}; known: {', '.join(sorted(_BY_NAME))}"
-        )
+        raise PolicyError(f"unknown model family {name!r}; known: {', '.join(sorted(_BY_NAME))}")
     return family.name
 
 

@@ -216,6 +216,16 @@ def test_bad_observations_are_refused_by_name(kind, text):
         policy.infer(bad(observation, kind))
 
 
+def test_an_endless_instruction_is_refused_and_an_empty_one_is_not():
+    policy, observation, expected = load_e2e("e2e2")
+    endless = dataclasses.replace(observation, instruction="again and " * 2000)
+    with pytest.raises(PolicyError, match="instruction: at most 1024 tokens, found"):
+        policy.infer(endless)
+    empty = policy.infer(dataclasses.replace(observation, instruction=""), expected["noise"])
+    usual = dataclasses.replace(observation, instruction="Perform the task.")
+    np.testing.assert_array_equal(empty.actions, policy.infer(usual, expected["noise"]).actions)
+
+
 def test_images_with_any_strides():
     policy, observation, expected = load_e2e("e2e0")
     flipped = {k: v[:, ::-1][:, ::-1] for k, v in observation.images.items()}

@@ -22,7 +22,11 @@ def gated(
 
 
 def sinusoid(
-    positions: torch.Tensor, dim: int, *, divisor: float, cos_first: bool = False,
+    positions: torch.Tensor,
+    dim: int,
+    *,
+    divisor: float,
+    cos_first: bool = False,
     base: float = 10000.0,
 ) -> torch.Tensor:
     """float32 [..., dim]: sin and cos of positions base^(-i/divisor), i = 0 .. dim/2 - 1,

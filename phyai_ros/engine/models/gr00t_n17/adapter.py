@@ -24,6 +24,8 @@ from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
 IGNORED_KEYS = (r"(_groot_model\.)?backbone\.model\.lm_head\.weight",)
 _DEFAULT_INSTRUCTION = "Perform the task."
+_MAX_PROMPT_TOKENS = 1024
+"""Far beyond any instruction seen in training; the reference has no limit but its memory."""
 
 
 def load(
@@ -86,6 +88,7 @@ class GrootAdapter:
             model_action_dim=config.max_action_dim,
             embodiment=sidecars.embodiment,
             embodiments=sidecars.embodiments,
+            max_prompt_tokens=_MAX_PROMPT_TOKENS,
             guidance_methods=(RTC_OVERLAP, RTC_IDENTITY, RTC_VJP),
         )
 
@@ -134,8 +137,10 @@ class GrootAdapter:
         )
 
     def prompt(self, instruction: str) -> str:
-        return formalise(instruction) if self.sidecars.formalize_language else (
-            instruction or _DEFAULT_INSTRUCTION
+        return (
+            formalise(instruction)
+            if self.sidecars.formalize_language
+            else (instruction or _DEFAULT_INSTRUCTION)
         )
 
     def layout(self, rows: tuple[tuple[str, tuple[Grid, ...]], ...]) -> Layout:
@@ -147,10 +152,21 @@ class GrootAdapter:
                 self._tokenizer.encode(chat(text, [h * w // merge**2 for h, w in grids]))
                 for text, grids in rows
             ]
+            for (text, grids), row in zip(rows, tokens, strict=True):
+                words = len(row) - sum(h * w // merge**2 for h, w in grids)
+                if words > _MAX_PROMPT_TOKENS:
+                    raise PolicyError(
+                        f"instruction: at most {_MAX_PROMPT_TOKENS} tokens, found {words}: "
+                        f"{text[:40]!r}..."
+                    )
             ids, real = tokenize.pad(tokens, value=self._pad_id(), left=True)
             known = from_ids(
-                ids, real, [g for _, grids in rows for g in grids],
-                image_token=self.config.image_token_id, merge=merge, device=self.device,
+                ids,
+                real,
+                [g for _, grids in rows for g in grids],
+                image_token=self.config.image_token_id,
+                merge=merge,
+                device=self.device,
             )
             if len(self._layouts) >= 64:
                 self._layouts.clear()
@@ -169,9 +185,7 @@ class GrootAdapter:
         self, actions: torch.Tensor, observations: Sequence[Observation]
     ) -> list[np.ndarray]:
         rows = actions.float().cpu().numpy()
-        return [
-            self.codec.decode(a, o.state) for a, o in zip(rows, observations, strict=True)
-        ]
+        return [self.codec.decode(a, o.state) for a, o in zip(rows, observations, strict=True)]
 
     def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
         return self.codec.encode(actions, observation.state)

@@ -137,7 +137,10 @@ def _action_groups(sidecars: Sidecars, state: Sequence[Group]) -> tuple[Group, .
         reference = _reference(sidecars, name, config, state, size) if relative else None
         groups.append(
             Group(
-                spec, slice(at, at + size), GrootRange(low, high), reference,
+                spec,
+                slice(at, at + size),
+                GrootRange(low, high),
+                reference,
                 pose=relative and _word(config.get("type")) == "eef",
             )
         )

@@ -148,8 +148,12 @@ class GrootModel(nn.Module):
         layout, head = inputs.layout, self.action_head
         real = layout.real if layout.padded else None
         backbone = self.language_model(
-            layout.ids, layout.positions, real, layout.image_index,
-            features.image_tokens, features.deepstack,
+            layout.ids,
+            layout.positions,
+            real,
+            layout.image_index,
+            features.image_tokens,
+            features.deepstack,
         )
         vl = backbone
         if head.vlln is not None:
@@ -189,9 +193,7 @@ class GrootModel(nn.Module):
         return self._velocity(x, prefix, constant, _pick(constant.time, prefix.embodiments))
 
     # -- for training --------------------------------------------------------------------------
-    def velocity(
-        self, x: torch.Tensor, buckets: torch.Tensor, prefix: Prefix
-    ) -> torch.Tensor:
+    def velocity(self, x: torch.Tensor, buckets: torch.Tensor, prefix: Prefix) -> torch.Tensor:
         """The same with a time of its own for each request: buckets integer [B]. Differentiable."""
         step = self._step(buckets, prefix.embodiments)
         return self._velocity(x, prefix, step, step.time)
@@ -219,7 +221,11 @@ class GrootModel(nn.Module):
         """[B, 1 + horizon, embedding] -> [B, 1 + horizon, hidden]: the DiT."""
         dit = self.action_head.model
         parts = zip(
-            dit.transformer_blocks, step.blocks, prefix.cross, prefix.masks, prefix.attends,
+            dit.transformer_blocks,
+            step.blocks,
+            prefix.cross,
+            prefix.masks,
+            prefix.attends,
             strict=True,
         )
         for block, modulation, key_value, mask, attends in parts:
@@ -237,9 +243,7 @@ class GrootModel(nn.Module):
 
     def _cross(
         self, vl: torch.Tensor, layout: Layout, isolated: bool
-    ) -> tuple[
-        list[KeyValue | None], list[torch.Tensor | None], list[torch.Tensor | None]
-    ]:
+    ) -> tuple[list[KeyValue | None], list[torch.Tensor | None], list[torch.Tensor | None]]:
         """Per block: keys and values; the mask of text or image tokens; and, where a request might
         have none of them, who has."""
         dit, config = self.action_head.model, self.config

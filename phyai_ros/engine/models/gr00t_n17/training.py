@@ -1,11 +1,11 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """What training a GR00T N1.7 needs: fresh weights, the loss, and a checkpoint to load again.
 
-    config = GrootConfig.parse(config_json, "config.json", architecture_json)
-    model = build(config, device, seed=0)
-    inputs = inputs_of(...)                              # or adapter.prepare(observations)
-    loss = flow_loss(model, inputs, actions, mask, generator)
-    save(root, model, files)
+config = GrootConfig.parse(config_json, "config.json", architecture_json)
+model = build(config, device, seed=0)
+inputs = inputs_of(...)                              # or adapter.prepare(observations)
+loss = flow_loss(model, inputs, actions, mask, generator)
+save(root, model, files)
 """
 
 from __future__ import annotations

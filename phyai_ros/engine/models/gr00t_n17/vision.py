@@ -151,9 +151,7 @@ class VisionTower(nn.Module):
         self, grids: tuple[Grid, ...]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         device = self.pos_embed.weight.device
-        inv_freq = inverse_frequencies(
-            self.config.hidden // self.config.heads // 2, _THETA, device
-        )
+        inv_freq = inverse_frequencies(self.config.hidden // self.config.heads // 2, _THETA, device)
         tables_, angles = [], []
         for h, w in grids:
             order = _merge_order(h, w, self.config.merge).to(device)
