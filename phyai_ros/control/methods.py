@@ -144,27 +144,31 @@ def _with_rows(plan: Plan, tick: int, rows: np.ndarray) -> Plan:
 class RtcIdentity(Replace):
     """Real-time chunking with the network's Jacobian taken as identity, as LeRobot does it."""
 
-    name = guidance = "rtc_identity"
+    name = "rtc_identity"
+    guidance: str | None = "rtc_identity"
 
 
 class RtcVjp(Replace):
     """Real-time chunking as published (arXiv 2506.07339): a vector-Jacobian product a step."""
 
-    name = guidance = "rtc_vjp"
+    name = "rtc_vjp"
+    guidance: str | None = "rtc_vjp"
 
 
 class RtcTrained(Replace):
     """Training-time real-time chunking (arXiv 2512.05964): the committed prefix is an input of the
     network. A chunk that comes later than the prefix it was made for is discarded."""
 
-    name = guidance = "rtc_trained"
+    name = "rtc_trained"
+    guidance: str | None = "rtc_trained"
     conditioned = True
 
 
 class Seam(Replace):
     """Seam guidance (arXiv 2607.04609): each solver step pulls the first rows to the old tail."""
 
-    name = guidance = "seam"
+    name = "seam"
+    guidance: str | None = "seam"
 
 
 METHODS: dict[str, Callable[..., Method]] = {
