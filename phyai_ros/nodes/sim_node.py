@@ -40,6 +40,9 @@ SAMPLED = "sampled"
 _CYCLE = 0.005
 """Period of the physics thread, s; also how long a command may wait."""
 
+_PATIENCE = 3.0
+"""How long commands may be refused at an episode's start before it is worth a warning, s."""
+
 PARAMETERS = (
     params.AUTOSTART,
     Parameter("robot", "ur10e", "simulated robot", choices=world.ROBOTS),
@@ -115,6 +118,7 @@ class SimNode(lifecycle.ManagedNode):
         self._log = diagnostics.EdgeLog(self.get_logger())
         self._inbox: deque[Callable[[], None]] = deque()
         self._accepted = 0
+        self._refused_since: float | None = None
         self._bad = diagnostics.Reasons()
         self._start_cameras()
         self._connect()
@@ -225,7 +229,12 @@ class SimNode(lifecycle.ManagedNode):
         refusal = self._episodes.command(positions)
         if refusal is None:
             self._accepted += 1
-        self._log.set("command", refusal)
+            self._refused_since = None
+        elif self._refused_since is None:
+            self._refused_since = self._time.elapsed
+        # For a moment after a reset this is as it should be: the executor still holds the old pose.
+        lasting = refusal and self._time.elapsed - (self._refused_since or 0.0) > _PATIENCE
+        self._log.set("command", refusal if lasting else None)
 
     # -- executor's thread -------------------------------------------------------------------
 
@@ -253,6 +262,7 @@ class SimNode(lifecycle.ManagedNode):
 
         def work() -> None:
             self._episodes.begin_next()
+            self._refused_since = None
             said.append(self._announce("start"))
             done.set()
 

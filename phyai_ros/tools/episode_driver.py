@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from std_msgs.msg import String
@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 
 from phyai_ros.nodes import qos
 from phyai_ros.tools.recorder import Recorder
-from phyai_ros.tools.recording import Episode
+from phyai_ros.tools.recording import ACTING, Episode, Frame
 
 _FILMED = 12  # episodes whose pictures are kept, and every failure's
 _ANSWER = 10.0  # s, a service that is there
@@ -73,7 +73,7 @@ class EpisodeDriver:
         if episode.end is None:
             return False
         self._events.clear()
-        frames = self._recorder.take_frames()
+        frames = since(self._recorder.take_frames(), self._first_action(episode))
         filmed = sum(bool(e.frames) for e in self._recorder.recording.episodes)
         if filmed < _FILMED or not episode.success:
             episode.frames = thin(frames)
@@ -104,6 +104,11 @@ class EpisodeDriver:
         self._said = text
         self._instruction.publish(String(data=text))
 
+    def _first_action(self, episode: Episode) -> float:
+        ticks = self._recorder.recording.ticks
+        acting = (t.time for t in ticks if t.time >= episode.start and t.state in ACTING)
+        return next(acting, episode.start)
+
     def _epoch(self) -> int:
         ticks = self._recorder.recording.ticks
         return ticks[-1].epoch if ticks else 0
@@ -131,7 +136,13 @@ def _about(event: dict[str, Any]) -> dict[str, object]:
     return {k: v for k, v in event.items() if k not in ("event", "time")}
 
 
-def thin(frames: list[Any], keep: int = 8) -> list[Any]:
+def since(frames: Sequence[Frame], start: float) -> list[Frame]:
+    """What was shown from ``start`` on, and the last frame before it."""
+    before = [f for f in frames if f.time < start]
+    return before[-1:] + [f for f in frames if f.time >= start]
+
+
+def thin(frames: list[Frame], keep: int = 8) -> list[Frame]:
     """At most ``keep`` of ``frames``, evenly, the first and the last among them."""
     if len(frames) <= keep:
         return frames

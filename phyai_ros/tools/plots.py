@@ -262,9 +262,7 @@ def _episode_titles(axis: Axes, episodes: Sequence[Episode], start: float, end: 
             continue
         mark, colour = marks[episode.success]
         room = int((right - left) / (end - start) * 130)
-        text = episode.instruction
-        if len(text) > room:
-            text = _wrapped(text, room)
+        text = _wrapped(episode.instruction, room) if room >= 10 else ""
         axis.text(
             (left + right) / 2 - start,
             1.015,

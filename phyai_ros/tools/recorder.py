@@ -39,7 +39,9 @@ class Recorder:
         self.statuses: dict[str, str] = {}
         """Newest message of every diagnostic status, for people."""
         self.levels: dict[str, int] = {}
-        self.now = RosSeconds(node.get_clock())
+        clock = node.get_clock()
+        self.now = RosSeconds(clock)
+        self._simulated: Callable[[], bool] = lambda: clock.ros_time_is_active
         self._raw: dict[str, bytes] = {}
         self._last_frame = 0.0
         self._frame_every = FRAME_EVERY
@@ -61,10 +63,11 @@ class Recorder:
         frames, self.recording.frames = self.recording.frames, []
         return frames
 
-    def _on_state(self, m: HandoffState) -> None:
+    def _on_state(self, m: HandoffState, info: dict[str, int]) -> None:
         self.recording.ticks.append(
             Tick(
                 convert.stamp_to_ns(m.header.stamp) / cdr.NANOSECONDS,
+                _sent(info),
                 State(m.state),
                 m.request_id,
                 m.epoch,
@@ -83,15 +86,17 @@ class Recorder:
             )
         )
 
-    def _on_chunk(self, m: ActionChunk) -> None:
+    def _on_chunk(self, m: ActionChunk, info: dict[str, int]) -> None:
         stages = {name: getattr(m.stages, name) for name in STAGES if name != "deliver"}
+        # Simulated time has no publication time; then the moment of arrival has to do.
+        sent = self.now() if self._simulated() else _sent(info)
         observed = convert.stamp_to_ns(m.header.stamp) / cdr.NANOSECONDS
         self.recording.chunks.append(
-            ChunkSeen(self.now(), observed, m.request_id, m.epoch, m.horizon, stages)
+            ChunkSeen(sent, observed, m.request_id, m.epoch, m.horizon, stages)
         )
 
-    def _on_command(self, m: Float64MultiArray) -> None:
-        self.recording.commands.append((self.now(), np.array(m.data)))
+    def _on_command(self, m: Float64MultiArray, info: dict[str, int]) -> None:
+        self.recording.commands.append((_sent(info), np.array(m.data)))
 
     def _on_diagnostics(self, m: DiagnosticArray) -> None:
         for status in m.status:
@@ -131,3 +136,8 @@ class Recorder:
         if len(self.recording.frames) > _KEPT:
             del self.recording.frames[1::2]
             self._frame_every *= 2
+
+
+def _sent(info: dict[str, int]) -> float:
+    """Publication time, wall clock, s: this process may be late to look."""
+    return info["source_timestamp"] / cdr.NANOSECONDS

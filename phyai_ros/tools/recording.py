@@ -15,10 +15,12 @@ ACTING = (State.RAMPING, State.EXECUTING)
 
 @dataclass(frozen=True)
 class Tick:
-    """One HandoffState. time: its header stamp, s. The counters are the handoff's running totals.
-    first_use: its chunk is used for the first time; deliver: s, NaN on other ticks."""
+    """One HandoffState. time: its header stamp, s. sent: s, wall clock of its publication. The
+    counters are the handoff's running totals. first_use: its chunk is used for the first time;
+    deliver: s, NaN on other ticks."""
 
     time: float
+    sent: float
     state: State
     request_id: int
     epoch: int
@@ -83,8 +85,8 @@ class Episode:
 
 @dataclass
 class Recording:
-    """commands: (received s, values in the order of joint_names). diagnostics: newest values by
-    status name. real_time: factors of the simulator, once a second. problems: for people."""
+    """commands: (sent s, wall clock; values in the order of joint_names). diagnostics: newest
+    values by status name. real_time: factors of the simulator, once a second. problems: for people."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)
@@ -99,21 +101,19 @@ class Recording:
     def commanded(self) -> tuple[np.ndarray, list[Tick]]:
         """Commands [n, joints] and the acting tick behind each, oldest first.
 
-        The two topics are not ordered against each other: a command belongs to the newest tick
-        that began before it came, if that tick acted; a tick takes one command.
+        The handoff publishes a tick's command before its state; the two topics are not ordered
+        against each other on arrival, so it is the publication times that pair them. A tick whose
+        command was lost on the way to this listener is left out.
         """
-        ticks = [t for t in self.ticks if t.state in ACTING]
-        if not ticks or not self.commands:
-            return np.zeros((0, len(self.joint_names))), []
-        times = np.array([t.time for t in self.ticks])
-        # Both sides of a tick come within microseconds; a clock read may still round past.
-        slack = 1e-4
-        rows: dict[int, np.ndarray] = {}
-        for received, values in self.commands:
-            place = int(np.searchsorted(times, received + slack, side="right")) - 1
-            if place >= 0 and self.ticks[place].state in ACTING:
-                rows.setdefault(place, values)
-        return (
-            np.array([rows[i] for i in sorted(rows)]).reshape(len(rows), -1),
-            [self.ticks[i] for i in sorted(rows)],
-        )
+        empty = np.zeros((0, len(self.joint_names)))
+        if not self.ticks or not self.commands:
+            return empty, []
+        sent = np.array([time for time, _ in self.commands])
+        rows, ticks, before = [], [], -np.inf
+        for tick in self.ticks:
+            place = int(np.searchsorted(sent, tick.sent, side="right")) - 1
+            if tick.state in ACTING and place >= 0 and sent[place] > before:
+                rows.append(self.commands[place][1])
+                ticks.append(tick)
+            before = tick.sent
+        return (np.stack(rows) if rows else empty), ticks

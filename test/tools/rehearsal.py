@@ -112,6 +112,7 @@ def _tick(now, command, handoff) -> Tick:
     c = handoff.counters
     return Tick(
         now,
+        now + 0.0005,
         command.state,
         command.request_id,
         command.epoch,

@@ -33,7 +33,7 @@ def tick(time, **changes):
         "limited_ticks": 0, "late_chunks": 0, "dropped_chunks": 0, "action_age": 0.1,
         "jitter": 0.0, "deliver": math.nan,
     }  # fmt: skip
-    return Tick(time, **{**values, **changes})
+    return Tick(time, time + 0.002, **{**values, **changes})
 
 
 def test_numbers_of_a_rehearsed_run(rehearsed):
@@ -109,11 +109,13 @@ def test_commands_go_to_the_tick_that_sent_them():
         tick(0.05, state=State.HOLDING),
         tick(0.10, request_id=8),
     ]
-    commands = [(0.001, np.array([1.0])), (0.051, np.array([2.0])), (0.13, np.array([3.0]))]
+    commands = [(0.001, np.array([1.0])), (0.051, np.array([2.0])), (0.101, np.array([3.0]))]
     recording = Recording(("a",), ticks, commands)
     values, behind = recording.commanded()
     assert values.ravel().tolist() == [1.0, 3.0]
     assert [t.request_id for t in behind] == [7, 8]
+    del commands[2]  # lost on the way to the listener: the tick takes no other's command
+    assert recording.commanded()[1] == ticks[:1]
 
 
 def test_jerk_at_a_boundary_is_kept_apart():
