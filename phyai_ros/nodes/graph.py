@@ -49,7 +49,7 @@ ARGUMENTS = (
     ),
     Argument("seed", 0, "of the policy's noise and the first episode", low=0, high=2**31),
     Argument("use_sim_time", False, "time from /clock; the simulator then publishes it"),
-    Argument("conveyor_speed", 0.0, "sim: m/s of the target block", low=0.0, high=1.0),
+    Argument("conveyor_speed", 0.0, "sim: m/s of the target block", low=0.0, high=0.3),
     Argument("threads", 0, "CPU threads of the policy; 0: by the machine", low=0, high=256),
 )
 STOP_ORDER = ("handoff_node", "policy_node", "sim_node")

@@ -86,7 +86,8 @@ class Episode:
 @dataclass
 class Recording:
     """commands: (sent s, wall clock; values in the order of joint_names). diagnostics: newest
-    values by status name. real_time: factors of the simulator, once a second. problems: for people."""
+    values by status name. real_time: factors of the simulator, once a second. problems: for
+    people."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)

@@ -87,6 +87,22 @@ def test_three_sampled_episodes(graph, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_robot_is_watched_for_its_time_and_not_driven(graph, tmp_path):
+    """As with a real arm: no episodes, no success; the simulator stands in for it."""
+    graph(
+        node("sim_node"),
+        node("handoff_node", execution_horizon=8, instruction="'hover above the blue cube'"),
+        [*EXPERT, "0.02"],
+    )
+    status, report = watch(tmp_path, sim=False, duration=3.0)
+    assert status == 0, report["problems"]
+    assert report["success"] is None
+    assert report["episodes"] == []
+    assert report["ticks"]["acting"] > 30
+    assert np.asarray(Image.open(tmp_path / "filmstrip.png").convert("RGB")).std() > 15
+
+
+@pytest.mark.slow
 def test_without_a_policy_it_says_so_and_ends(graph, tmp_path):
     graph(node("sim_node"), node("handoff_node"))
     status, report = watch(tmp_path, startup=8.0)
