@@ -222,6 +222,17 @@ def test_the_published_size_builds():
     assert sum(p.numel() for p in model.parameters()) == 262_709_026
 
 
+def test_the_last_block_keeps_eight_groups_whatever_n_groups_says():
+    config = DiffusionConfig(
+        cameras=(), image_shape=None, state_dim=2, env_dim=3, action_dim=2, n_groups=4
+    )
+    with torch.device("meta"):
+        unet = DiffusionModel(config).unet
+    groups = {n: m.num_groups for n, m in unet.named_modules() if hasattr(m, "num_groups")}
+    assert groups.pop("final_conv.0.block.1") == 8
+    assert set(groups.values()) == {4}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -22,14 +22,18 @@ from phyai_ros.engine.layers.stack import Stack
 from phyai_ros.engine.models.diffusion.config import DiffusionConfig
 
 
+_FINAL_GROUPS = 8
+"""Groups of the last block: the reference does not hand it the config's n_groups."""
+
+
 class ConvBlock(nn.Module):
     """Convolution over rows, group norm, mish."""
 
-    def __init__(self, inputs: int, outputs: int, config: DiffusionConfig):
+    def __init__(self, inputs: int, outputs: int, kernel: int, groups: int):
         super().__init__()
         self.block = nn.Sequential(
-            nn.Conv1d(inputs, outputs, config.kernel_size, padding=config.kernel_size // 2),
-            nn.GroupNorm(config.n_groups, outputs),
+            nn.Conv1d(inputs, outputs, kernel, padding=kernel // 2),
+            nn.GroupNorm(groups, outputs),
             nn.Mish(),
         )
 
@@ -42,8 +46,8 @@ class ResidualBlock(nn.Module):
         super().__init__()
         self.scales = config.use_film_scale_modulation
         self.step_dim = config.diffusion_step_embed_dim
-        self.conv1 = ConvBlock(inputs, outputs, config)
-        self.conv2 = ConvBlock(outputs, outputs, config)
+        self.conv1 = ConvBlock(inputs, outputs, config.kernel_size, config.n_groups)
+        self.conv2 = ConvBlock(outputs, outputs, config.kernel_size, config.n_groups)
         condition = config.diffusion_step_embed_dim + config.condition_dim
         self.modulation = nn.Linear(condition, 2 * outputs if self.scales else outputs)
         self.residual_conv = nn.Conv1d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
@@ -123,7 +127,8 @@ class UNet(nn.Module):
         )
         first = config.down_dims[0]
         self.final_conv = nn.Sequential(
-            ConvBlock(first, first, config), nn.Conv1d(first, config.action_dim, 1)
+            ConvBlock(first, first, config.kernel_size, _FINAL_GROUPS),
+            nn.Conv1d(first, config.action_dim, 1),
         )
 
     def blocks(self) -> list[ResidualBlock]:
