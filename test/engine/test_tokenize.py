@@ -1,0 +1,76 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Tokenizers of both kinds, where they are looked for, and padding."""
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+from golden import GOLDEN, needs_golden
+from safetensors.torch import save_file
+
+from phyai_ros.engine import tokenize
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.types import PolicyError
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    root = tmp_path / "checkpoint"
+    root.mkdir()
+    (root / "config.json").write_text("{}")
+    save_file({"w": torch.zeros(1)}, root / "model.safetensors")
+    return Checkpoint(root)
+
+
+def train(path):
+    text = path.parent / "corpus.txt"
+    text.write_text("pick up the red block\nput the bowl on the stove\nopen the drawer\n" * 20)
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(path.with_suffix("")), vocab_size=25, minloglevel=2
+    )
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "paligemma_tokenizer.model"])
+def test_sentencepiece(checkpoint, name):
+    train(checkpoint.root / name)
+    tokenizer = tokenize.load(checkpoint)
+    with_bos = tokenizer.encode("pick up")
+    assert with_bos[0] == tokenizer.id("<s>")
+    assert with_bos[1:] == tokenizer.encode("pick up", special=False)
+    assert tokenizer.id("not a piece") is None
+
+
+@needs_golden
+def test_tokenizer_json_wins_and_falls_back(checkpoint, tmp_path):
+    source = GOLDEN / "groot_n17" / "tokenizer.json"
+    elsewhere = tmp_path / "backbone"
+    elsewhere.mkdir()
+    (elsewhere / "tokenizer.json").write_bytes(source.read_bytes())
+    tokenizer = tokenize.load(checkpoint, str(elsewhere))
+    assert tokenizer.id("<|image_pad|>") == 433
+    assert tokenizer.id("<|nothing|>") is None
+    assert tokenizer.encode("<|im_end|>") == [430]
+
+
+def test_none(checkpoint, tmp_path):
+    with pytest.raises(PolicyError, match=r"no tokenizer.json or tokenizer.model"):
+        tokenize.load(checkpoint)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PolicyError, match="empty"):
+        tokenize.load(checkpoint, str(tmp_path / "empty"))
+    (checkpoint.root / "tokenizer.json").write_text("{}")
+    with pytest.raises(PolicyError, match=r"tokenizer.json: not a tokenizer"):
+        tokenize.load(checkpoint)
+    (checkpoint.root / "tokenizer.json").unlink()
+    (checkpoint.root / "tokenizer.model").write_bytes(b"no")
+    with pytest.raises(PolicyError, match=r"tokenizer.model: not a sentencepiece model"):
+        tokenize.load(checkpoint)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_pad(left):
+    ids, mask = tokenize.pad([[5, 6, 7], [8]], value=0, left=left, length=4)
+    expected = [[0, 5, 6, 7], [0, 0, 0, 8]] if left else [[5, 6, 7, 0], [8, 0, 0, 0]]
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_array_equal(mask, np.array(expected) != 0)
+    assert tokenize.pad([[5, 6, 7], [8]], value=0, left=left)[0].shape == (2, 3)
