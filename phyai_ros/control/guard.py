@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phyai_ros.control.workspace import AXES, Workspace
+
 _EPS = 1e-9
 
 
@@ -52,15 +54,18 @@ class Guard:
     Limits hold against the last command: ``|p - last| <= velocity * dt`` and
     ``|(p - last)/dt - last velocity| <= acceleration * dt``, and the command can always still be
     stopped inside the position limits. An arm that starts outside its limits is only ever moved
-    inwards. Each intervention is counted under (kind, joint); kinds are ``non_finite``,
-    ``position``, ``velocity``, ``acceleration``.
+    inwards. With a workspace, a step after which the tool, or the tool once braked, would be
+    outside the box is not taken: the arm brakes instead. Each intervention is counted under (kind,
+    joint); kinds are ``non_finite``, ``position``, ``velocity``, ``acceleration``, and
+    ``workspace`` with an axis in place of the joint.
     """
 
-    def __init__(self, limits: Limits, period: float) -> None:
+    def __init__(self, limits: Limits, period: float, workspace: Workspace | None = None) -> None:
         if not period > 0:
             raise ValueError(f"control period: expected seconds > 0, found {period!r}")
         self.limits = limits
         self.period = period
+        self.workspace = workspace
         self.interventions: Counter[tuple[str, str]] = Counter()
         self.limited_ticks = 0
         self.last: np.ndarray | None = None
@@ -113,7 +118,12 @@ class Guard:
         capped = np.minimum(np.maximum(speed, -limits.velocity), limits.velocity)
         least, most = self.velocity - self._slew, self.velocity + self._slew
         slewed = np.minimum(np.maximum(capped, least), most)
+        before = self.velocity
         command, held = self._emit(last, slewed)
+        if self.workspace is not None and self._leaves(self.workspace, last):
+            self.last, self.velocity = last, before
+            self.limited_ticks += 1
+            return self.brake(), True
         changed = np.abs(command - target) > _EPS
         limited = bool(changed.any())
         if limited:
@@ -131,6 +141,17 @@ class Guard:
         command, _ = self._emit(last, np.sign(self.velocity) * slower)
         self._target = command
         return command
+
+    def _leaves(self, workspace: Workspace, last: np.ndarray) -> bool:
+        """Whether the step just made leads out of the box, or farther out of it."""
+        assert self.last is not None
+        slew = self.limits.acceleration
+        rest = self.last + np.sign(self.velocity) * self.velocity**2 / (2.0 * slew)
+        allowed = workspace.excess(last) + _EPS
+        out = np.maximum(workspace.excess(self.last), workspace.excess(rest)) > allowed
+        for axis in np.flatnonzero(out):
+            self.interventions["workspace", AXES[axis]] += 1
+        return bool(out.any())
 
     def _need_start(self) -> np.ndarray:
         if self.last is None:

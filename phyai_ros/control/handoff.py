@@ -21,7 +21,9 @@ from phyai_ros.control.methods import Method, Replace
 from phyai_ros.control.progress import Progress
 from phyai_ros.control.ramp import Ramp
 from phyai_ros.control.requests import Requests
+from phyai_ros.control.stall import StallDetector
 from phyai_ros.control.states import Command, Counters, Request, State
+from phyai_ros.control.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,27 @@ class ChunkBuffer:
 class Handoff:
     """Call ``tick`` once a control period, then ``request``; ``accept`` chunks as they come.
 
+    workspace: where the tool may be. stall: watches the grippers; ``stalled`` names one that stands
+    closed without a command for too long, a remark for people that stops nothing.
     One thread at a time. Joint order everywhere: ``limits.names``. All times are seconds of the one
     clock that also stamps the observations.
     """
 
-    def __init__(self, limits: Limits, config: HandoffConfig, method: Method | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        config: HandoffConfig,
+        method: Method | None = None,
+        *,
+        workspace: Workspace | None = None,
+        stall: StallDetector | None = None,
+    ) -> None:
         self.names = limits.names
         self.config = config
         self.counters = Counters()
-        self.guard = Guard(limits, config.period)
+        self.guard = Guard(limits, config.period, workspace)
+        self.stall = stall
+        self.stalled = ""
         self.axis = TickAxis(config.period, jump=config.clock_jump)
         self.buffer = ChunkBuffer(limits.names, method or Replace(), config.discrete)
         self.requests = Requests(config)
@@ -298,6 +312,8 @@ class Handoff:
         self._state = self._command.state
         executing = self._state in (State.EXECUTING, State.RAMPING)
         self.progress.mark(self._command.positions if executing else None)
+        if self.stall is not None:
+            self.stalled = self.stall.update(executing, self._command.positions)
         return self._command
 
     def _decide(
@@ -413,6 +429,8 @@ class Handoff:
     def _begin_epoch(self, now: float, reason: str) -> None:
         self.epoch += 1
         self._epoch_start = now
+        if self.stall is not None:
+            self.stall.clear()
         self._abandon(reason)
 
     @property

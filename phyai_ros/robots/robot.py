@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 
 from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files
+from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -27,10 +28,15 @@ class Gripper(_Strict):
     from its measured position while it squeezes something.
 
     state, command: mappings of their own, where the policy reads and commands it in other numbers.
+    closed: the position at which it is closed, default the joint's lower limit. Held within a
+    quarter of its travel of that for stall_after seconds of execution without a new command, it is
+    reported as stalled.
     """
 
     state: AnyMapping = Affine()
     command: AnyMapping = Affine()
+    closed: Number | None = None
+    stall_after: Positive = 10.0
 
 
 class Joint(_Strict):
@@ -84,6 +90,20 @@ class Camera(_Strict):
     optional: bool = False
 
 
+class WorkspaceBox(_Strict):
+    """Optional box for the tool centre point, metres in the base frame of ``chain``."""
+
+    chain: Chain
+    lower: tuple[float, float, float]
+    upper: tuple[float, float, float]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> WorkspaceBox:
+        if not all(low < high for low, high in zip(self.lower, self.upper, strict=True)):
+            raise ValueError("lower, upper: expected lower < upper on every axis")
+        return self
+
+
 class Output(_Strict):
     """How commands leave. joints: the controller's order, default: the robot's."""
 
@@ -111,6 +131,7 @@ class Robot(_Strict):
     max_skew: Positive = 0.025
     output: Output
     actions: Literal["absolute", "relative"] = "absolute"
+    workspace: WorkspaceBox | None = None
 
     _source: str = PrivateAttr(default="")
 
@@ -124,6 +145,13 @@ class Robot(_Strict):
                 f"output.joints: expected each of {list(self.joints)} once "
                 f"(missing {missing}, unknown {unknown})"
             )
+        if self.workspace is not None:
+            for link in self.workspace.chain.links:
+                if link.joint not in self.joints:
+                    raise ValueError(
+                        f"workspace.chain.links: expected joints of {list(self.joints)}, "
+                        f"found {link.joint!r}"
+                    )
         topics = [c.topic for c in self.cameras.values()]
         twice = sorted({t for t in topics if topics.count(t) > 1})
         if twice:

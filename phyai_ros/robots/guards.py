@@ -1,0 +1,36 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The optional guards that a robot's description asks for."""
+
+from __future__ import annotations
+
+from phyai_ros.control.stall import Closing, StallDetector
+from phyai_ros.control.workspace import Workspace
+from phyai_ros.robots.kinematics import Forward
+from phyai_ros.robots.robot import Robot
+
+
+def workspace(robot: Robot) -> Workspace | None:
+    """The box for the guard, None when the robot has none."""
+    box = robot.workspace
+    if box is None:
+        return None
+    return Workspace(Forward(box.chain, robot.joint_names), box.lower, box.upper)
+
+
+def stall_detector(robot: Robot, period: float) -> StallDetector | None:
+    """For the handoff, None for a robot without grippers. period: control tick, seconds."""
+    grippers, seconds = {}, []
+    for name, joint in robot.joints.items():
+        if joint.gripper is not None:
+            low, high = joint.position
+            closed = low if joint.gripper.closed is None else joint.gripper.closed
+            quarter = 0.25 * (high - low)
+            inward = quarter if closed < 0.5 * (low + high) else -quarter
+            grippers[name] = Closing(closed, closed + inward)
+            seconds.append(joint.gripper.stall_after)
+    if not grippers:
+        return None
+    change = min(
+        0.02 * (j.position[1] - j.position[0]) for n, j in robot.joints.items() if n in grippers
+    )
+    return StallDetector(robot.joint_names, grippers, round(min(seconds) / period), change)

@@ -1,0 +1,88 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Workspace and stall detector as a robot's YAML asks for them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from phyai_ros import robots
+from phyai_ros.robots import RobotError, guards
+from phyai_ros.robots.kinematics import Chain, Forward
+
+DH = {
+    "shoulder_pan_joint": (0.0, 0.1807, np.pi / 2),
+    "shoulder_lift_joint": (-0.6127, 0.0, 0.0),
+    "elbow_joint": (-0.57155, 0.0, 0.0),
+    "wrist_1_joint": (0.0, 0.17415, np.pi / 2),
+    "wrist_2_joint": (0.0, 0.11985, -np.pi / 2),
+    "wrist_3_joint": (0.0, 0.11655, 0.0),
+}
+CHAIN = {
+    "links": [
+        # base_link of ROS looks the other way than the base of the DH table: half a turn.
+        {
+            "joint": j,
+            "a": a,
+            "d": d,
+            "alpha": float(alpha),
+            "offset": float(np.pi) if j == "shoulder_pan_joint" else 0.0,
+        }
+        for j, (a, d, alpha) in DH.items()
+    ],
+    "tool": [0.0, 0.0, 0.15],
+}
+
+
+@pytest.fixture
+def with_box(tmp_path):
+    def build(**changes):
+        data = yaml.safe_load(Path(robots.load("ur10e").source).read_text())
+        data["workspace"] = {
+            "chain": CHAIN,
+            "lower": [-1.0, -1.0, 0.0],
+            "upper": [1.0, 1.0, 1.5],
+            **changes,
+        }
+        file = tmp_path / "boxed.yaml"
+        file.write_text(yaml.safe_dump(data, sort_keys=False))
+        return robots.load(file)
+
+    return build
+
+
+def test_forward_kinematics_are_those_of_the_simulated_arm():
+    kinematics = pytest.importorskip("phyai_ros.sim.kinematics")
+    tool = Forward(Chain.model_validate(CHAIN), robots.load("ur10e").joint_names)
+    rng = np.random.default_rng(3)
+    for q in rng.uniform(-3, 3, (50, 7)):
+        pose = kinematics.forward(q[:6])
+        expected = pose[:3, 3] + kinematics.TOOL_LENGTH * pose[:3, 2]
+        np.testing.assert_allclose(tool(q), expected, atol=1e-12)
+
+
+def test_the_box_reaches_the_guard(with_box):
+    robot = with_box()
+    box = guards.workspace(robot)
+    home = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0.0, 0.0])
+    assert box.sides(home) == []
+    below = home.copy()
+    below[1] = 0.6
+    assert "z" in box.sides(below)
+    assert guards.workspace(robots.load("ur10e")) is None
+
+
+def test_bad_boxes_are_named(with_box):
+    with pytest.raises(RobotError, match="workspace: lower, upper: expected lower < upper"):
+        with_box(upper=[-2.0, 1.0, 1.0])
+    links = [{**CHAIN["links"][0], "joint": "knee"}]
+    with pytest.raises(RobotError, match=r"workspace.chain.links: .*found 'knee'"):
+        with_box(chain={"links": links})
+
+
+def test_ur10e_gripper_is_watched():
+    detector = guards.stall_detector(robots.load("ur10e"), 0.05)
+    closed, opened = np.zeros(7), np.full(7, 0.04)
+    assert [detector.update(True, closed) for _ in range(200)][-1] == "finger_joint"
+    assert detector.update(True, opened) == ""
