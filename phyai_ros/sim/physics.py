@@ -26,6 +26,7 @@ class Physics:
         self.model = mujoco.MjModel.from_xml_string(mjcf(belt))
         self.data = mujoco.MjData(self.model)
         joints = (*kin.JOINTS, MIRROR_JOINT)
+        self._flange = self.data.body("flange")
         self._q = np.array([self.model.joint(n).qposadr[0] for n in joints])
         self._v = np.array([self.model.joint(n).dofadr[0] for n in joints])
         self._block_q = {c: int(self.model.joint(f"{c}_block").qposadr[0]) for c in COLOURS}
@@ -86,8 +87,10 @@ class Physics:
         self._rate = np.clip(rate, -kin.VELOCITY_LIMITS, kin.VELOCITY_LIMITS)
 
     def tool(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tool centre point [3] (m) and pointing direction [3]."""
-        return kin.tool(self.data.qpos[self._q[:6]])
+        """Tool centre point [3] (m) and pointing direction [3], at the start of the newest step."""
+        flange = self._flange
+        direction = flange.xmat[2::3].copy()
+        return flange.xpos + kin.TOOL_LENGTH * direction, direction
 
     def forward(self) -> None:
         """Recomputes everything that depends on positions, after a set_ call."""

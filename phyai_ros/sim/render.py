@@ -28,6 +28,9 @@ def context(width: int, height: int) -> Any:
 
     ``MUJOCO_GL`` (egl or osmesa) chooses; unset: EGL, then OSMesa. Raises RenderingError.
     """
+    # Mesa's software renderer hands small pictures to threads of its own; waiting for those on busy
+    # cores takes several times as long as drawing. The pixels are the same.
+    os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").strip().lower()
     if wanted and wanted not in _BACKENDS:
         raise RenderingError(
