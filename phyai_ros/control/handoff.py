@@ -8,15 +8,17 @@ chunk can fail to come ends in a named state of a standing arm.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from phyai_ros.control import realtime
-from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, check_range, rows_of
+from phyai_ros.control.buffer import ChunkBuffer
+from phyai_ros.control.chunk import Chunk, Drop
 from phyai_ros.control.clock import Advance, TickAxis
+from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.guard import Guard, Limits
+from phyai_ros.control.intake import Intake
 from phyai_ros.control.methods import Method, Replace
 from phyai_ros.control.progress import Progress
 from phyai_ros.control.ramp import Ramp
@@ -25,94 +27,7 @@ from phyai_ros.control.stall import StallDetector
 from phyai_ros.control.states import Command, Counters, Request, State
 from phyai_ros.control.workspace import Workspace
 
-
-@dataclass(frozen=True)
-class HandoffConfig:
-    """All that can be set; times in seconds.
-
-    period: control tick. execution_horizon: rows executed of a chunk before the next takes over,
-    None for auto: the fewest that inference sustains (``realtime.auto_horizon`` with
-    starvation_bound). horizon: rows a chunk must have, None for any. lead: ticks before a handoff
-    at which its request goes out, None: as measured. margin: ticks by which a request goes out
-    earlier than the measured delay asks for. window, warm_up: of the delay estimate, in chunks.
-    request_timeout: an unanswered request is repeated after this, or three measured delays if that
-    is longer. fault_after: starved this long, the handoff faults. fault_after_broken: so many
-    unusable chunks in a row fault. ramp_speed: share of the velocity limit for the first move.
-    tracking_tolerance: after a hold, a joint (not a gripper) measured farther than this from its
-    command starts again from where it was measured. clock_jump: a forward step of the clock that
-    begins a new epoch. max_chunk_age: no older observation is acted on, even by a standing arm.
-    discrete: joints never interpolated or blended. first_epoch: lets a restarted handoff tell its
-    own chunks from its predecessor's.
-    """
-
-    period: float
-    execution_horizon: int | None
-    horizon: int | None = None
-    lead: int | None = None
-    margin: int = 1
-    starvation_bound: float = 0.01
-    window: int = 10
-    warm_up: int = 1
-    request_timeout: float = 2.0
-    fault_after: float = 60.0
-    fault_after_broken: int = 10
-    ramp_speed: float = 0.5
-    tracking_tolerance: float = 0.1
-    clock_jump: float = 1.0
-    max_chunk_age: float = 5.0
-    discrete: tuple[str, ...] = ()
-    first_epoch: int = 1
-
-    def __post_init__(self) -> None:
-        for key in ("period", "request_timeout", "fault_after", "max_chunk_age", "ramp_speed"):
-            value = getattr(self, key)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{key}: expected a finite number above 0, found {value!r}")
-        s, lead = self.execution_horizon, self.lead
-        if (s is not None and s < 1) or self.margin < 0 or (lead is not None and lead < 0):
-            raise ValueError(
-                f"expected execution_horizon >= 1, margin >= 0 and lead >= 0, "
-                f"found {s}, {self.margin} and {lead}"
-            )
-        if not 0.0 < self.starvation_bound < 1.0:
-            raise ValueError(
-                f"starvation_bound: expected a probability, found {self.starvation_bound!r}"
-            )
-        if s is not None and self.horizon is not None and s > self.horizon:
-            raise ValueError(
-                f"execution_horizon: expected at most the chunk's horizon {self.horizon}, found {s}"
-            )
-
-
-class ChunkBuffer:
-    """The plan being executed, and how a new one is joined to it."""
-
-    def __init__(self, names: tuple[str, ...], method: Method, discrete: tuple[str, ...]) -> None:
-        unknown = [n for n in discrete if n not in names]
-        if unknown:
-            raise ValueError(f"discrete joints {unknown}: expected some of {list(names)}")
-        self.names = names
-        self.method = method
-        self.held = np.array([n in discrete for n in names])
-        self.plan: Plan | None = None
-        self.first_use = 0
-
-    def clear(self) -> None:
-        self.plan = None
-        self.method.clear()
-
-    def splice(self, new: Plan, tick: int) -> None:
-        self.plan = self.method.splice(self.plan, new, tick, self.held)
-        self.first_use = tick
-
-    def row(self, tick: int) -> np.ndarray | None:
-        return None if self.plan is None else self.plan.row(tick)
-
-    def switch_tick(self, execution_ticks: int) -> int:
-        """The tick at which the next chunk should take over."""
-        if self.plan is None:
-            raise RuntimeError("no plan")
-        return min(self.first_use + execution_ticks, self.plan.end)
+__all__ = ["ChunkBuffer", "Handoff", "HandoffConfig"]
 
 
 class Handoff:
@@ -144,18 +59,16 @@ class Handoff:
         self.requests = Requests(config)
         self.epoch = config.first_epoch
         self.instruction = ""
-        self.measured_delay = 0
-        self.last_drop = ""
         self.progress = Progress()
+        self.intake = Intake(
+            limits, config, self.axis, self.buffer, self.requests, self.progress, self.counters
+        )
         self._ramp = Ramp(limits, config)
-        self._incoming: tuple[Chunk, np.ndarray, int] | None = None
         self._state = State.WAITING
         self._standing_reason = "no chunk yet"
         self._held = False
         self._fault = ""
         self._starved_since: int | None = None
-        self._broken = 0
-        self._rows, self._stride = 0, 1
         self._auto: tuple[tuple[int, ...], int] = ((), 1)
         self._epoch_start: float | None = None
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
@@ -163,6 +76,16 @@ class Handoff:
     @property
     def state(self) -> State:
         return self._state
+
+    @property
+    def measured_delay(self) -> int:
+        """Ticks from observation to first use of the newest chunk."""
+        return self.intake.measured_delay
+
+    @property
+    def last_drop(self) -> str:
+        """Why the newest dropped chunk was dropped."""
+        return self.intake.last_drop
 
     @property
     def epoch_start(self) -> float:
@@ -189,7 +112,7 @@ class Handoff:
 
     def reset(self, now: float) -> None:
         """New epoch; leaves a hold and a fault. The next command ramps from the measured state."""
-        self._held, self._fault, self._broken = False, "", 0
+        self._held, self._fault, self.intake.broken = False, "", 0
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
 
     def set_instruction(self, text: str, now: float) -> None:
@@ -203,93 +126,20 @@ class Handoff:
     def accept(self, chunk: Chunk) -> None:
         """Take a chunk for the next tick. Raises ChunkRefused (already counted) when it is not
         one that may move the arm; a chunk found expired only at that tick is counted there."""
-        try:
-            self._check_identity(chunk)
-            rows, stride = rows_of(
-                chunk, self.names, self.config.period, self.buffer.held, self.config.horizon
-            )
-            check_range(rows, self.names, self.guard.limits.lower, self.guard.limits.upper)
-        except ChunkRefused as refusal:
-            self._drop(refusal)
-            raise
-        self._broken = 0
-        self._rows, self._stride = len(rows), stride
-        self._incoming = (chunk, rows, stride)
-
-    def _check_identity(self, chunk: Chunk) -> None:
-        if chunk.epoch != self.epoch:
-            raise ChunkRefused(
-                Drop.OLD_EPOCH, f"chunk of epoch {chunk.epoch}, now is epoch {self.epoch}"
-            )
-        self.requests.answered(chunk)
         if self._fault:
-            raise ChunkRefused(Drop.FAULT, self._fault)
-        if self._held:
-            raise ChunkRefused(Drop.HELD, self._standing_reason)
-        if not (math.isfinite(chunk.stamp) and chunk.stamp > 0):
-            raise ChunkRefused(
-                Drop.ZERO_STAMP, f"observation stamp: expected a time, found {chunk.stamp}"
-            )
-        newest = self._incoming[0] if self._incoming else None
-        if newest is None and self.buffer.plan is not None:
-            newest = self.buffer.plan.chunk
-        if newest is not None and chunk.stamp <= newest.stamp:
-            raise ChunkRefused(
-                Drop.SUPERSEDED,
-                f"observed at {chunk.stamp:.3f}, request {newest.request_id} answered with "
-                f"{newest.stamp:.3f} already",
-            )
-
-    def _drop(self, refusal: ChunkRefused) -> None:
-        self.counters.dropped[refusal.reason.value] += 1
-        self.last_drop = str(refusal)
-        if refusal.reason in BROKEN:
-            self._broken += 1
-            if self._broken >= self.config.fault_after_broken and not self._fault:
-                self._abandon(f"{self._broken} unusable chunks in a row, last: {refusal}")
-                self._fault = self._standing_reason
-
-    def _adopt(self, tick: int, now: float) -> bool:
-        """Place the chunk that came since the last tick; True when this tick uses it first."""
-        if self._incoming is None:
-            return False
-        (chunk, rows, stride), self._incoming = self._incoming, None
-        elapsed = tick - self.axis.at(chunk.stamp)
-        age = now - chunk.stamp
-        index = max(0, min(elapsed, self.progress.since(tick - elapsed)))
-        sent = self.requests.use(chunk, tick, elapsed)
-        self.measured_delay = max(elapsed, 0)
-        expected = sent.expected_delay
+            barred = (Drop.FAULT, self._fault)
+        elif self._held:
+            barred = (Drop.HELD, self._standing_reason)
+        else:
+            barred = None
         try:
-            if elapsed < -1:
-                raise ChunkRefused(Drop.FUTURE_STAMP, f"observed {-age:.3f} s in the future")
-            if age > self.config.max_chunk_age:
-                raise ChunkRefused(
-                    Drop.TOO_OLD,
-                    f"observed {age:.2f} s ago, allowed {self.config.max_chunk_age:g} s",
+            self.intake.accept(chunk, self.epoch, barred)
+        finally:
+            if self.intake.broken >= self.config.fault_after_broken and not self._fault:
+                self._abandon(
+                    f"{self.intake.broken} unusable chunks in a row, last: {self.intake.last_drop}"
                 )
-            if index >= len(rows):
-                raise ChunkRefused(
-                    Drop.EXPIRED,
-                    f"{index} ticks were executed since its observation, it has {len(rows)}: "
-                    f"inference takes longer than the chunk lasts",
-                )
-            known = chunk.committed * stride
-            if self.buffer.method.conditioned and chunk.committed and index > known:
-                raise ChunkRefused(
-                    Drop.CONDITIONED_DELAY,
-                    f"made for a delay of {known} ticks, came after {index}",
-                )
-        except ChunkRefused as refusal:
-            self._drop(refusal)
-            return False
-        if expected and elapsed > expected:
-            self.counters.late_chunks += 1
-        self.counters.accepted_chunks += 1
-        if not self.buffer.method.overlapped:
-            rows = rows[: index + self.execution_ticks]
-        self.buffer.splice(Plan(tick - index, rows, chunk, stride), tick)
-        return True
+                self._fault = self._standing_reason
 
     # -- the tick ----------------------------------------------------------------------------
 
@@ -307,7 +157,7 @@ class Handoff:
             self.counters.clock_jumps += 1
             self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
         self.progress.advance(step.tick)
-        fresh = self._adopt(step.tick, now)
+        fresh = self.intake.adopt(step.tick, now, self.execution_ticks)
         self._command = self._decide(step, now, measured, fresh)
         self._state = self._command.state
         executing = self._state in (State.EXECUTING, State.RAMPING)
@@ -421,7 +271,7 @@ class Handoff:
     def _abandon(self, reason: str) -> None:
         """Let go of the plan: the arm decelerates and stands."""
         self.buffer.clear()
-        self._incoming = None
+        self.intake.clear()
         self._starved_since = None
         self._standing_reason = reason
         self.requests.forget()
@@ -429,6 +279,8 @@ class Handoff:
     def _begin_epoch(self, now: float, reason: str) -> None:
         self.epoch += 1
         self._epoch_start = now
+        if self._held:
+            reason = self._standing_reason
         if self.stall is not None:
             self.stall.clear()
         self._abandon(reason)
@@ -437,27 +289,27 @@ class Handoff:
     def execution_ticks(self) -> int:
         """Ticks executed of a chunk before the next takes over: as set, or chosen (auto)."""
         if self.config.execution_horizon is not None:
-            return self.config.execution_horizon * self._stride
+            return self.config.execution_horizon * self.intake.stride
         delays = self.requests.delay.samples
         if not delays:
-            return max(1, self._rows // 2)
+            return max(1, self.intake.rows // 2)
         if delays != self._auto[0]:
             bound, margin = self.config.starvation_bound, self.config.margin
-            chosen = realtime.auto_horizon(delays, self._rows, bound=bound, margin=margin)
+            chosen = realtime.auto_horizon(delays, self.intake.rows, bound=bound, margin=margin)
             self._auto = (delays, chosen.execution_horizon)
         return self._auto[1]
 
     def problem(self) -> str:
         """Why the measured delay cannot be hidden behind execution; empty when it can."""
         delay = self.requests.delay.maximum
-        if delay is None or not self._rows:
+        if delay is None or not self.intake.rows:
             return ""
-        return realtime.problem(delay, self._rows, self.execution_ticks, self.config.period)
+        return realtime.problem(delay, self.intake.rows, self.execution_ticks, self.config.period)
 
     # -- requests ----------------------------------------------------------------------------
 
     def request(self, now: float) -> Request | None:
         """The next request, when it is due: call after every ``tick``."""
-        if not self.axis.started or self._held or self._fault or self._incoming is not None:
+        if not self.axis.started or self._held or self._fault or self.intake.waiting:
             return None
         return self.requests.due(self, now)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phyai_ros.control.chunk import Chunk, ChunkRefused, Drop
+from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.delay import DelayEstimator
 from phyai_ros.control.states import Request, State
 
 if TYPE_CHECKING:
-    from phyai_ros.control.handoff import Handoff, HandoffConfig
+    from phyai_ros.control.handoff import Handoff
 
 REMEMBERED = 64
 LATER = 1e-6
@@ -113,7 +114,9 @@ class Requests:
                 sent = handoff.progress.commands(tick - max(delay - lead, 0) - self._config.margin)
                 first = tick + 1 - len(sent)
                 leftover = np.vstack([*sent, plan.between(tick + 1, plan.end)])
-                committed = min(len(leftover), max(tick + lead - first, len(sent)))
+                # lead counts waits for a sensor too; those are not the delay of an inference.
+                ahead = min(lead, delay + self._config.margin)
+                committed = min(len(leftover), max(tick + ahead - first, len(sent)))
         return Request(
             request_id=self._next_id,
             epoch=handoff.epoch,

@@ -103,11 +103,12 @@ def rig(
     edit=lambda chunk: chunk,
     period=0.05,
     execution_horizon=8,
+    expected_rows=None,
     **config,
 ):
     handoff = Handoff(
         joint_limits or loose(),
-        HandoffConfig(period=period, execution_horizon=execution_horizon, **config),
+        HandoffConfig(period, execution_horizon, expected_rows, **config),
         method,
     )
     return Rig(handoff, trajectory, delay, horizon, step, edit)

@@ -69,6 +69,34 @@ def test_leftover_is_what_was_and_will_be_commanded():
         assert rows > request.committed
 
 
+def test_a_wait_for_a_camera_is_not_taken_for_slow_inference():
+    """The policy waits for a frame, then is as quick as ever: what is committed follows the
+    delay from the observation, not from the request."""
+    run = rig(line, delay=lambda n: 2)
+    held_up = iter([0] * 5 + [9] + [0] * 100)
+
+    def late_observation(request, stamp=None, answer=run.answer):
+        return answer(request, run.now + 0.05 * next(held_up))
+
+    run.answer = late_observation
+    run.delay = lambda n: 11 if n == 6 else 2
+    run.run(60)
+    assert run.handoff.requests.lead.maximum == 11
+    assert run.handoff.requests.delay.maximum == 2
+    for request in run.requests[8:]:
+        first_tick = round((request.first_time - START) / 0.05)
+        assert first_tick + request.committed <= request.tick + 3
+
+
+def test_an_instruction_during_a_hold_does_not_end_or_rename_it():
+    run = rig(line, delay=lambda n: 2).run(40)
+    run.handoff.hold("held by service")
+    run.handoff.set_instruction("another", run.now)
+    command = run.run(10).commands[-1]
+    assert command.state is State.HOLDING
+    assert command.reason == "held by service"
+
+
 def test_leftover_of_a_standing_arm_is_empty_not_padded():
     run = rig(line, delay=lambda n: None).run(3)
     assert run.requests[0].leftover.shape == (0, 2)
@@ -193,9 +221,9 @@ def test_new_instruction_stops_old_motion_and_reaches_the_request():
     ],
 )
 def test_refused_chunks_are_named_counted_and_do_not_move_the_arm(change, reason, text):
-    run = rig(delay=lambda n: 1, horizon=16, edit=lambda c: dataclasses.replace(c, **change))
-    run.handoff.config = dataclasses.replace(run.handoff.config, horizon=16)
-    run.run(4)
+    run = rig(
+        delay=lambda n: 1, expected_rows=16, edit=lambda c: dataclasses.replace(c, **change)
+    ).run(4)
     assert {r.reason for r in run.refusals} == {reason}
     assert re.search(text, str(run.refusals[0]))
     assert run.handoff.counters.dropped == {reason.value: len(run.refusals)}

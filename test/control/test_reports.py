@@ -112,9 +112,7 @@ def test_lerobot_4580_delay_beyond_the_horizon_is_said_and_the_arm_stands():
 def test_dsrl_13_a_chunk_of_another_horizon_is_refused():
     """dsrl_pi0#13: horizon differed between training and deployment. -> 50 rows against the
     configured 16 are refused by number."""
-    run = rig(delay=lambda n: 1, horizon=50)
-    run.handoff.config = dataclasses.replace(run.handoff.config, horizon=16)
-    run.run(3)
+    run = rig(delay=lambda n: 1, horizon=50, expected_rows=16).run(3)
     assert run.refusals[0].reason is Drop.HORIZON
     assert "expected 16 rows as configured, found 50" in str(run.refusals[0])
 
