@@ -35,6 +35,7 @@ from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.nodes.pacer import Pacer, raise_priority
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.streams import Stream
+from phyai_ros.robots import guards
 
 LONGEST_STOP = 0.7
 """Seconds that stopping the arm may take when the node ends; Ctrl-C shall end everything in 3."""
@@ -48,8 +49,8 @@ PARAMETERS = (
     Parameter(
         "execution_horizon",
         8,
-        "rows executed of a chunk before the next one takes over",
-        low=1,
+        "rows executed of a chunk before the next takes over; 0: from the measured delay",
+        low=0,
         high=10_000,
     ),
     Parameter(
@@ -59,9 +60,7 @@ PARAMETERS = (
         choices=tuple(sorted(methods.METHODS)),
     ),
     Parameter("margin", 1, "ticks by which a request goes out early", low=0, high=1000),
-    Parameter(
-        "request_timeout", 2.0, "s, an unanswered request is repeated", low=0.05, high=600.0
-    ),
+    Parameter("request_timeout", 2.0, "s, an unanswered request is repeated", low=0.05, high=600.0),
     Parameter("fault_after", 60.0, "s, starved this long: fault", low=0.1, high=86_400.0),
     Parameter("max_chunk_age", 5.0, "s, no older observation is acted on", low=0.05, high=600.0),
     Parameter(
@@ -103,7 +102,7 @@ class HandoffNode(lifecycle.ManagedNode):
         limits = robot.limits()
         config = HandoffConfig(
             period=1.0 / rate,
-            execution_horizon=values.execution_horizon,
+            execution_horizon=values.execution_horizon or None,
             horizon=values.horizon or None,
             margin=values.margin,
             request_timeout=values.request_timeout,
@@ -117,7 +116,13 @@ class HandoffNode(lifecycle.ManagedNode):
         self._values, self._period = values, config.period
         self._log = diagnostics.EdgeLog(self.get_logger())
         self._now = RosSeconds(self.get_clock())
-        self._handoff = Handoff(limits, config, methods.make(values.handoff))
+        self._handoff = Handoff(
+            limits,
+            config,
+            methods.make(values.handoff),
+            workspace=guards.workspace(robot),
+            stall=guards.stall_detector(robot, config.period),
+        )
         self._joints = JointBuffer(limits.names, values.joint_state_max_age)
         self._output = outputs.make(
             self, robot.output.type, robot.output.topic, robot.output_joints, limits.names

@@ -26,11 +26,16 @@ _LEVELS = {
 def handoff_status(handoff: Handoff, sink: HandoffSink) -> Status:
     counters = handoff.counters
     age, deliver = sink.age.percentiles(), sink.deliver.percentiles()
+    notes = [handoff.problem()]
+    if handoff.stalled:
+        notes.append(f"{handoff.stalled} stands closed without a new command: is the task stuck?")
+    remarks = "; ".join(note for note in notes if note)
     return Status(
         "handoff",
-        _LEVELS[sink.state],
-        f"{sink.state.name}: {sink.reason}",
+        max(_LEVELS[sink.state], WARN if remarks else OK),
+        f"{sink.state.name}: {sink.reason}" + (f"; {remarks}" if remarks else ""),
         {
+            "execution horizon ticks": handoff.execution_ticks,
             "epoch": handoff.epoch,
             "instruction": handoff.instruction,
             "starved ticks": counters.starved_ticks,
@@ -41,6 +46,7 @@ def handoff_status(handoff: Handoff, sink: HandoffSink) -> Status:
             "newest drop": handoff.last_drop or "none",
             "request timeouts": counters.request_timeouts,
             "clock jumps": counters.clock_jumps,
+            "gripper stalls": handoff.stall.count if handoff.stall is not None else 0,
             "action age p50 s": age[0],
             "action age p99 s": age[1],
             "deliver p50 s": deliver[0],
