@@ -89,15 +89,17 @@ def storage_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
     """The dtype that parameter ``name`` is kept in when the policy is asked for in ``dtype``.
 
     Norms, positions and the small layers around the expert stay in float32, as in the references.
-    LeRobot's bfloat16 also keeps the whole image tower in float32; half precision has the three
-    more bits of mantissa that its features need, at bfloat16's speed and size.
+    "bfloat16" names the language model's: it has activations beyond float16's range. The image
+    tower (float32 in LeRobot's bfloat16) and the expert, whose weights decide most of the error,
+    take float16: three more bits of mantissa at the same speed and size. A value out of its range
+    becomes infinite, so that the runner refuses the chunk by name instead of passing it on.
     """
     if dtype == torch.float32:
         return dtype
     part = name.partition(".")[0]
     if "norm" in name or name == "image.position" or part not in _PRODUCTS:
         return torch.float32
-    return torch.float16 if part in ("image", "projector") else dtype
+    return dtype if part == "language" else torch.float16
 
 
 _PRODUCTS = ("image", "projector", "language", "expert")

@@ -23,7 +23,6 @@ from phyai_ros.engine.models.paligemma.gemma import (
     RmsNorm,
     Rope,
     rope,
-    wide_product,
 )
 from phyai_ros.engine.models.paligemma.siglip import Siglip
 
@@ -101,10 +100,13 @@ class Expert(nn.Module):
 
     def __init__(self, config: GemmaConfig, adaptive: bool):
         super().__init__()
-        self.layers = GemmaStack(
-            GemmaBlock(config, wide_product, adaptive) for _ in range(config.depth)
-        )
+        self.layers = GemmaStack(GemmaBlock(config, adaptive) for _ in range(config.depth))
         self.norm = (AdaptiveRmsNorm if adaptive else RmsNorm)(config.width, config.eps)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the products' inputs, keys and values among them."""
+        return next(iter(self.layers)).dtype
 
     def forward(
         self, x: torch.Tensor, prefix: Prefix, modulation: torch.Tensor | None = None
@@ -156,6 +158,8 @@ class FlowPolicy(nn.Module):
         positions = exists.cumsum(1) - 1
         mask = exists[:, None, None, :]
         layers = self.language.keys_values(x, rope(positions, self.config.language), mask)
+        dtype = self.expert.dtype
+        layers = tuple(KeyValue(kv.key.to(dtype), kv.value.to(dtype)) for kv in layers)
         return self.suffix_prefix(inputs, layers, exists)
 
     def suffix_prefix(

@@ -9,7 +9,7 @@ In half precision the residual stream stays in float32; products take rounded in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import torch
@@ -20,20 +20,6 @@ from phyai_ros.engine.layers import rope as rope_
 from phyai_ros.engine.layers.attention import attention, merge_heads, split_heads
 from phyai_ros.engine.layers.norm import rms_norm_one_plus
 from phyai_ros.engine.models.paligemma.config import GemmaConfig
-
-Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""(x [..., in], weight [out, in]) -> [..., out]."""
-
-
-def wide_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """x weight^T in float32, never rounded to the inputs' half precision. For few rows, where the
-    weight's size decides the time: the action expert's."""
-    if x.dtype == torch.float32 or torch.is_grad_enabled():
-        return F.linear(x, weight).float()
-    if x.is_cuda:
-        rows = torch.mm(x.flatten(0, -2), weight.t(), out_dtype=torch.float32)
-        return rows.unflatten(0, x.shape[:-1])
-    return F.linear(x.float(), weight.float())
 
 
 class Rope(NamedTuple):
@@ -98,9 +84,8 @@ class AdaptiveRmsNorm(nn.Module):
 class Attention(nn.Module):
     """Multi-query attention without biases; query, key and value are one product."""
 
-    def __init__(self, config: GemmaConfig, product: Product):
+    def __init__(self, config: GemmaConfig):
         super().__init__()
-        self.product = product
         self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, config.head_dim
         rows = (config.heads + 2 * config.kv_heads) * config.head_dim
         self.qkv = nn.Linear(config.width, rows, bias=False)
@@ -108,48 +93,46 @@ class Attention(nn.Module):
 
     def project(self, x: torch.Tensor, positions: Rope) -> tuple[torch.Tensor, KeyValue]:
         """x [B, T, width] -> rotated queries [B, heads, T, head_dim], and keys and values."""
-        y = split_heads(self.product(x, self.qkv.weight), self.heads + 2 * self.kv_heads)
+        y = split_heads(self.qkv(x), self.heads + 2 * self.kv_heads)
         q, k, v = y.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
-        return rotate(q, positions, x.dtype), KeyValue(rotate(k, positions, x.dtype), v.to(x.dtype))
+        return rotate(q, positions), KeyValue(rotate(k, positions), v)
 
     def keys_values(self, x: torch.Tensor, positions: Rope) -> KeyValue:
         """``project`` without the queries."""
         weight = self.qkv.weight[self.heads * self.head_dim :]
-        k, v = split_heads(self.product(x, weight), 2 * self.kv_heads).chunk(2, dim=1)
-        return KeyValue(rotate(k, positions, x.dtype), v.to(x.dtype))
+        k, v = split_heads(F.linear(x, weight), 2 * self.kv_heads).chunk(2, dim=1)
+        return KeyValue(rotate(k, positions), v)
 
     def forward(self, q: torch.Tensor, kv: KeyValue, mask: torch.Tensor) -> torch.Tensor:
         """mask: bool [B, 1, 1, keys], True where a key exists. -> [B, T, width]"""
         folded = q.reshape(q.shape[0], self.kv_heads, -1, self.head_dim)
         y = attention(folded, kv.key, kv.value, mask=mask).reshape(q.shape)
-        return self.product(merge_heads(y), self.output.weight)
+        return self.output(merge_heads(y))
 
 
 class GatedMlp(nn.Module):
     """down(gelu_tanh(gate(x)) * up(x)); gate and up are one product."""
 
-    def __init__(self, config: GemmaConfig, product: Product):
+    def __init__(self, config: GemmaConfig):
         super().__init__()
-        self.product = product
         self.gate_up = nn.Linear(config.width, 2 * config.mlp_width, bias=False)
         self.down = nn.Linear(config.mlp_width, config.width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        gate, up = self.product(x, self.gate_up.weight).chunk(2, dim=-1)
-        hidden = F.gelu(gate, approximate="tanh") * up
-        return self.product(hidden.to(x.dtype), self.down.weight)
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(F.gelu(gate, approximate="tanh") * up)
 
 
 class GemmaBlock(nn.Module):
     """One decoder layer, with plain or adaptive norms."""
 
-    def __init__(self, config: GemmaConfig, product: Product = F.linear, adaptive: bool = False):
+    def __init__(self, config: GemmaConfig, adaptive: bool = False):
         super().__init__()
         norm = AdaptiveRmsNorm if adaptive else RmsNorm
         self.norm1 = norm(config.width, config.eps)
-        self.attention = Attention(config, product)
+        self.attention = Attention(config)
         self.norm2 = norm(config.width, config.eps)
-        self.mlp = GatedMlp(config, product)
+        self.mlp = GatedMlp(config)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -188,8 +171,8 @@ class GemmaStack(nn.ModuleList):
         return cast("Iterator[GemmaBlock]", super().__iter__())
 
 
-def rotate(x: torch.Tensor, positions: Rope, dtype: torch.dtype) -> torch.Tensor:
-    return rope_.rotate(x.float(), *positions).to(dtype)
+def rotate(x: torch.Tensor, positions: Rope) -> torch.Tensor:
+    return rope_.rotate(x.float(), *positions).to(x.dtype)
 
 
 def extend(past: KeyValue | None, own: KeyValue) -> KeyValue:

@@ -83,6 +83,8 @@ def read(
         embodiments=assets,
         max_prompt_tokens=transforms.max_tokens,
         image_size=(config.vision.image_size, config.vision.image_size),
+        # pi0.5 has no state token: without the prompt it does not see the state at all.
+        ignores=("state",) if family.adaptive and not discrete else (),
     )
     return config, spec, transforms
 
