@@ -98,14 +98,19 @@ class InferenceLoop:
 
     def _answer(self, request: Request) -> str | None:
         """Answer one request; why there is no answer, for people, or None."""
+        began = time.monotonic()
         try:
             frame = self._source.wait_frame(request.not_before, self._timeout, self._superseded)
         except NotReady as refusal:
+            waited = time.monotonic() - began
             if self._superseded():
                 self.dropped.add("superseded")
-                return self.trouble
-            self.dropped.add(f"{refusal.reason.value} {refusal.stream}")
-            return f"no observation within {self._timeout:g} s: {refusal}"
+                # Who repeats a request just before its time is over must not hide the reason.
+                if waited < 0.5 * self._timeout:
+                    return self.trouble
+            else:
+                self.dropped.add(f"{refusal.reason.value} {refusal.stream}")
+            return f"no observation that may answer: {refusal}"
         started = time.perf_counter()
         try:
             positions, stages, instruction = self._infer(frame, request)

@@ -48,7 +48,7 @@ PARAMETERS = (
     Parameter("instruction", "", "the task in words, for requests that bring none"),
     Parameter(
         "observation_timeout",
-        2.0,
+        1.0,
         "s, a request waits this long for an observation that may answer it",
         low=0.01,
         high=60.0,

@@ -1,0 +1,126 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A lifecycle node of this package on an executor thread, and a test's own node beside it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cv2
+import numpy as np
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from phyai_ros.nodes import qos
+
+PATIENCE = 30.0
+"""Seconds until a test gives up waiting for what must come."""
+POSTURE = {
+    "shoulder_pan_joint": 0.3,
+    "shoulder_lift_joint": -1.2,
+    "elbow_joint": 1.8,
+    "wrist_1_joint": -2.2,
+    "wrist_2_joint": -1.57,
+    "wrist_3_joint": 0.1,
+    "finger_joint": 0.02,
+}
+HEIGHT, WIDTH = 240, 320
+_pictures = itertools.count(1)
+
+
+class Rig:
+    """make(context, parameters) gives the node; it is configured and active afterwards."""
+
+    def __init__(self, make: Callable[..., Any], domain: int, **parameters: Any) -> None:
+        self.context = Context()
+        rclpy.init(context=self.context, args=[], domain_id=domain)
+        overrides = [Parameter(name, value=value) for name, value in parameters.items()]
+        self.node = make(context=self.context, parameter_overrides=overrides)
+        for transition in (self.node.trigger_configure, self.node.trigger_activate):
+            assert transition() == TransitionCallbackReturn.SUCCESS, self.node.failure
+        self.test = rclpy.create_node("test", context=self.context)
+        self.diagnostics: dict[str, Any] = {}
+        self.test.create_subscription(
+            DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics()
+        )
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.executor.add_node(self.test)
+        self._thread = threading.Thread(target=self.executor.spin)
+        self._thread.start()
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            self.diagnostics[status.name.partition(": ")[2]] = status
+
+    def says(self, part: str, text: str) -> bool:
+        """Whether the newest diagnostics of a part contain a text, in message or values."""
+        status = self.diagnostics.get(part)
+        if status is None:
+            return False
+        words = [status.message, *(f"{v.key}={v.value}" for v in status.values)]
+        return any(text in word for word in words)
+
+    def until(
+        self, condition: Callable[[], Any], what: str, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        """Wait for a condition, calling ``meanwhile`` some thirty times a second."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            told = {name: s.message for name, s in self.diagnostics.items()}
+            assert time.monotonic() < end, f"never came: {what}; diagnostics: {told}"
+            if meanwhile is not None:
+                meanwhile()
+            time.sleep(0.03)
+
+    def until_says(
+        self, part: str, text: str, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        self.until(lambda: self.says(part, text), f"{part}: {text!r}", meanwhile)
+
+    def close(self) -> None:
+        self.executor.shutdown(timeout_sec=5)
+        self._thread.join(5)
+        self.node.teardown()
+        self.node.destroy_node()
+        self.test.destroy_node()
+        self.context.try_shutdown()
+
+
+def picture() -> np.ndarray:
+    """An RGB image [HEIGHT, WIDTH, 3] that differs from every other."""
+    return np.random.default_rng(next(_pictures)).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+
+
+def image(rgb: np.ndarray, encoding: str = "rgb8", padding: int = 0) -> Image:
+    """rgb as sensor_msgs/Image of an encoding, with ``padding`` bytes after each row."""
+    channels = {
+        "rgb8": rgb,
+        "bgr8": rgb[..., ::-1],
+        "rgba8": np.dstack([rgb, rgb[..., :1]]),
+        "bgra8": np.dstack([rgb[..., ::-1], rgb[..., :1]]),
+        "mono8": rgb[..., :1],
+        "16UC1": rgb[..., :2],
+    }[encoding]
+    rows = np.pad(channels.reshape(len(rgb), -1), ((0, 0), (0, padding)))
+    message = Image(height=rgb.shape[0], width=rgb.shape[1], encoding=encoding, step=rows.shape[1])
+    message.data = rows.tobytes()
+    return message
+
+
+def jpeg(rgb: np.ndarray) -> CompressedImage:
+    done, data = cv2.imencode(".jpg", rgb[..., ::-1])
+    assert done
+    return CompressedImage(format="rgb8; jpeg compressed bgr8", data=data.tobytes())
+
+
+def joints(positions: Mapping[str, float] = POSTURE) -> JointState:
+    return JointState(name=list(positions), position=[float(p) for p in positions.values()])
