@@ -24,12 +24,14 @@ class Phase(Enum):
 @dataclass(frozen=True)
 class Outcome:
     """seconds: from the first command to success, or the time limit. distance: tool centre to
-    target point at that moment, m. commands: accepted in the episode."""
+    target point at that moment, m. commands: accepted in the episode. over: the colour of the block
+    that the tool was over then, None: of no block."""
 
     success: bool
     seconds: float
     distance: float
     commands: int
+    over: str | None
 
 
 class Episodes:
@@ -96,7 +98,11 @@ class Episodes:
             return None
         self.phase = Phase.OVER
         self.outcome = Outcome(
-            self.world.success(), round(seconds, 3), round(self.world.distance, 4), self.commands
+            self.world.success(),
+            round(seconds, 3),
+            round(self.world.distance, 4),
+            self.commands,
+            self.world.over(),
         )
         return self.outcome
 

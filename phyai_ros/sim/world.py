@@ -162,6 +162,18 @@ class World:
         """Tool centre to target point, m."""
         return self.judge.distance
 
+    def over(self) -> str | None:
+        """The colour of the block that the tool is over now, by the task's tolerance; or None."""
+        tip, _ = self.physics.tool()
+        distances = {
+            colour: float(
+                np.linalg.norm(tip - task.target_point(self.physics.block(colour)[0][:2]))
+            )
+            for colour in self._yaws
+        }
+        nearest = min(distances, key=distances.__getitem__)
+        return nearest if distances[nearest] <= task.TOLERANCE else None
+
     def close(self) -> None:
         if self._renderer is not None:
             self._renderer.close()

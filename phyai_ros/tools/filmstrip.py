@@ -84,6 +84,8 @@ def _details(episode: Episode) -> str:
         parts.append(f"seed {about['seed']}")
     if isinstance(seconds := about.get("seconds"), (int, float)):
         parts.append(f"{seconds:.1f} s")
+    if episode.success is False and about.get("over"):
+        parts.append(f"over the {about['over']} block")
     if isinstance(distance := about.get("distance"), (int, float)):
         parts.append(f"{1000 * distance:.0f} mm from the target")
     return "   ".join(parts)

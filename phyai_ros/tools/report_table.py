@@ -48,6 +48,8 @@ def _episodes(report: Mapping[str, Any]) -> Table:
         outcome = {True: "[green]success[/]", False: "[red]failure[/]"}.get(
             success, "[yellow]unfinished[/]"
         )
+        if success is False and episode.get("over"):
+            outcome += f", over the {episode['over']} block"
         distance = episode.get("distance")
         table.add_row(
             str(episode.get("seed", "")),

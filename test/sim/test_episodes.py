@@ -29,9 +29,25 @@ def test_success_ends_the_episode_once(episodes):
     assert outcome.success
     assert 0.5 < outcome.seconds <= 3.0
     assert outcome.distance < 0.03
+    assert outcome.over == episodes.world.target
     assert episodes.phase is Phase.OVER
     episodes.world.step(0.05)
     assert episodes.update() is None
+
+
+def test_the_wrong_block_is_named(episodes):
+    """As after a wrong instruction: the arm goes where it was told, the task stays undone."""
+    state = episodes.world.state()
+    other = next(c for c in state.blocks if c != state.target)
+    block = np.array(state.blocks[other][:2])
+    outcome = None
+    while outcome is None:
+        joints = episodes.world.physics.joints()[0]
+        assert episodes.command(expert.chunks(joints, block, horizon=1)[0]) is None
+        episodes.world.step(0.05)
+        outcome = episodes.update()
+    assert not outcome.success
+    assert outcome.over == other
 
 
 def test_time_starts_with_the_first_command(episodes):
@@ -51,6 +67,7 @@ def test_time_limit_without_success(episodes):
     assert not outcome.success
     assert outcome.seconds == pytest.approx(3.1, abs=0.01)
     assert outcome.commands == 1
+    assert outcome.over is None
 
 
 def test_command_left_over_from_the_episode_before_moves_nothing(episodes):
