@@ -90,6 +90,7 @@ class PolicySpec:
     horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
     guidance_methods: the handoff guidance the solver can do.
     camera_sizes: camera -> (height, width) its images must have; one not named takes any size.
+    ignores: conditions of an observation that the policy does not look at: instruction, state.
     history: earlier observations that a request uses besides its own (``Observation.history``).
     """
 
@@ -109,6 +110,7 @@ class PolicySpec:
     max_prompt_tokens: int | None = None
     image_size: tuple[int, int] | None = None
     camera_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ignores: tuple[str, ...] = ()
     history: int = 0
 
     @property

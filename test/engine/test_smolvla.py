@@ -231,11 +231,12 @@ def test_encode_is_the_inverse_of_decode():
     assert not found[:, width:].any()
 
 
-def test_guidance_pulls_the_chunk_towards_what_is_left():
+@pytest.mark.parametrize("method", ["rtc_identity", "rtc_vjp"])
+def test_guidance_pulls_the_chunk_towards_what_is_left(method):
     noise = torch.zeros(policy().adapter.noise_shape(1))
     free = policy().infer(observation(), noise).actions
     leftover = free[:5] + 0.1 * np.abs(free).max()
-    guidance = Guidance(leftover, 2, "rtc_identity", 4)
+    guidance = Guidance(leftover, 2, method, 4)
     guided = policy().infer(observation(), noise, guidance).actions
     assert np.abs(guided[:2] - leftover[:2]).max() < 0.5 * np.abs(free[:2] - leftover[:2]).max()
 

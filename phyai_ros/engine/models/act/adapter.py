@@ -113,5 +113,6 @@ def load(
         denoising_steps=1,
         model_action_dim=config.action_dim,
         camera_sizes=layout.camera_sizes,
+        ignores=("instruction",),
     )
     return ActAdapter(spec, model, layout, vectors, dtype)

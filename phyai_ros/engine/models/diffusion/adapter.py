@@ -174,6 +174,7 @@ def load(
         denoising_steps=config.schedule.steps,
         model_action_dim=config.action_dim,
         camera_sizes=layout.camera_sizes,
+        ignores=("instruction",),
         history=config.n_obs_steps - 1,
     )
     return DiffusionAdapter(spec, model, layout, vectors, dtype)
