@@ -1,0 +1,176 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros up`` end to end: a run, and everything that can end or break one."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from phyai_ros.msg import HandoffState
+from phyai_ros.tools import up
+
+sys.path.insert(0, str(Path(__file__).parent))
+from up_rig import Up, Watcher
+
+DOMAIN = 84
+RUN = ("sim:=true", "instruction:=reach the red block")
+
+
+@pytest.fixture
+def watcher():
+    watcher = Watcher(DOMAIN)
+    yield watcher
+    watcher.close()
+
+
+def start(tmp_path, *words):
+    return Up(tmp_path / "run", DOMAIN, *words)
+
+
+def test_two_episodes_end_with_a_report_and_pictures(tmp_path):
+    with start(tmp_path, *RUN, "episodes:=2", "seed:=5") as run:
+        assert run.finish() == 0, run.text()
+    report = run.report()
+    assert [e["seed"] for e in report["episodes"]] == [5, 6]
+    assert all(e["instruction"] == "reach the red block" for e in report["episodes"])
+    assert report["problems"] == []
+    assert report["chunks"]["used"] > 0
+    for picture in ("timeline.png", "filmstrip.png"):
+        assert (run.run_dir / picture).read_bytes().startswith(b"\x89PNG")
+    assert "\x1b[" not in run.text(), "no terminal: no colours and no progress line"
+
+
+def test_ctrl_c_while_the_arm_moves_stops_everything(tmp_path, watcher):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130, run.text()
+    assert "stopped by SIGINT" in " ".join(run.report()["problems"])
+    assert "Traceback" not in run.text()
+
+
+@pytest.mark.parametrize("delay", [0.2, 0.6, 1.2, 2.5])
+def test_ctrl_c_while_starting_leaves_nothing(tmp_path, delay):
+    # The delays fall into imports, process start, discovery and model load; whichever it is, the
+    # outcome is the same, so a slow machine changes nothing.
+    with start(tmp_path, *RUN) as run:
+        time.sleep(delay)
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() in (130, -signal.SIGINT), run.text()
+
+
+@pytest.mark.slow
+def test_termination_and_hangup_stop_everything(tmp_path, watcher):
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with start(tmp_path, *RUN) as run:
+            watcher.wait_until_executing(run)
+            run.process.send_signal(number)
+            assert run.finish() == 128 + number, run.text()
+
+
+@pytest.mark.slow
+def test_a_killed_up_takes_its_nodes_along(tmp_path, watcher):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        run.process.kill()
+        run.process.wait()
+        run.wait_for(lambda: not run.nodes(), "the end of the nodes")
+
+
+@pytest.mark.parametrize("victim", ["policy_node", "handoff_node"])
+def test_a_killed_node_comes_back_and_the_arm_goes_on(tmp_path, watcher, victim):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        before = run.nodes()[victim]
+        os.kill(before, signal.SIGKILL)
+        run.wait_for(lambda: run.nodes().get(victim, before) != before, "a restart")
+        watcher.wait_until_executing(run)
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130
+    assert f"[{victim}] was killed by SIGKILL; starting it again" in run.text()
+
+
+@pytest.mark.slow
+def test_the_handoff_holds_and_says_so_while_the_policy_is_gone(tmp_path, watcher):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        os.kill(run.nodes()["policy_node"], signal.SIGKILL)
+        idle = (HandoffState.STARVED, HandoffState.HOLDING)
+        watcher.wait_for(run, lambda s: s.state in idle and s.reason, "a named safe state")
+        watcher.wait_until_executing(run)
+
+
+def test_a_killed_simulator_ends_the_run(tmp_path, watcher):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        os.kill(run.nodes()["sim_node"], signal.SIGKILL)
+        assert run.finish() == 1
+    assert "sim_node was killed by SIGKILL; everything is stopped" in run.text()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "parts"),
+    [
+        (["model:=nothing"], 2, ["nothing", "gr00t"]),
+        (["robot:=r2d2"], 2, ["r2d2", "ur10e"]),
+        (["instrction:=x"], 2, ["'instrction'", "did you mean instruction?"]),
+        (["device:=tpu"], 2, ["'tpu'", "cpu, cuda, auto"]),
+        (["checkpoint:=/no/such/folder"], 1, ["/no/such/folder", "policy_node ended"]),
+        (["embodiment:=toaster"], 1, ["toaster", "ur10e_sim"]),
+    ],
+)
+def test_what_cannot_run_is_refused_with_what_exists(tmp_path, words, status, parts):
+    with start(tmp_path, *RUN, *words) as run:
+        assert run.finish() == status, run.text()
+    for part in parts:
+        assert part in run.text()
+    assert "Traceback" not in run.text()
+
+
+def test_cuda_without_a_gpu_is_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with start(tmp_path, *RUN, "device:=cuda") as run:
+        assert run.finish() == 1
+    assert "cuda" in run.text()
+    assert "Traceback" not in run.text()
+
+
+def test_a_run_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "run").write_text("a file")
+    with start(tmp_path, *RUN) as run:
+        assert run.finish() == 2
+    assert str(tmp_path / "run") in run.text()
+
+
+def test_help_lists_every_argument_with_its_default(capsys):
+    assert up.main(["--show-args"]) == 0
+    text = capsys.readouterr().out
+    for word in ("model:=gr00t", "episodes:=0", ", replace, synchronous", "examples:"):
+        assert word in text
+
+
+def test_the_users_own_middleware_settings_are_kept(tmp_path, monkeypatch):
+    from phyai_ros.nodes import graph
+
+    values = graph.parse({"sim": "true"})
+    monkeypatch.setenv("FASTDDS_DEFAULT_PROFILES_FILE", "/mine.xml")
+    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
+    for command in up.make_commands(graph.nodes(values), graph.environment(values), tmp_path):
+        assert command.environment["FASTDDS_DEFAULT_PROFILES_FILE"] == "/mine.xml"
+        assert command.environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+
+
+def test_parameters_reach_a_node_as_they_were_typed(tmp_path):
+    from phyai_ros.nodes import graph
+
+    values = graph.parse({"instruction": "no", "seed": "7", "sim": "true"})
+    up.make_commands(graph.nodes(values), {}, tmp_path)
+    content = yaml.safe_load((tmp_path / "logs" / "policy_node.yaml").read_text())
+    parameters = content["policy_node"]["ros__parameters"]
+    assert (parameters["instruction"], parameters["seed"]) == ("no", 7)
