@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,118 +70,188 @@ class Guard:
         self.interventions: Counter[tuple[str, str]] = Counter()
         self.limited_ticks = 0
         self.last: np.ndarray | None = None
-        self.velocity = np.zeros(len(limits.names))
-        self._target = np.zeros(len(limits.names))
-        self._slew = limits.acceleration * period
-        self._half = 0.5 * self._slew
-        self._twice = 2.0 * limits.acceleration
+        # Plain floats: for the few joints of an arm several times faster than arrays.
+        self._bounds = [
+            _Bounds(
+                float(limits.lower[i]),
+                float(limits.upper[i]),
+                float(limits.velocity[i]),
+                float(limits.acceleration[i]),
+                period,
+            )
+            for i in range(len(limits.names))
+        ]
+        self._position: list[float] = []
+        self._speed = [0.0] * len(limits.names)
+        self._target = [0.0] * len(limits.names)
 
     def start(self, measured: Sequence[float] | np.ndarray) -> None:
         """Begin (again) from where the arm is, standing still."""
         position = np.array(measured, dtype=np.float64)
-        if position.shape != self.velocity.shape or not np.isfinite(position).all():
+        if position.shape != (len(self.limits.names),) or not np.isfinite(position).all():
             raise ValueError(
                 f"measured state: expected {len(self.limits.names)} finite positions of "
                 f"{list(self.limits.names)}, found {position.tolist()}"
             )
         self.last = position
-        self._target = position
-        self.velocity = np.zeros_like(position)
+        self._position = position.tolist()
+        self._target = position.tolist()
+        self._speed = [0.0] * len(position)
 
     def stop(self) -> None:
         """Forget the last command; the next one needs ``start``."""
         self.last = None
-        self.velocity = np.zeros_like(self.velocity)
+        self._speed = [0.0] * len(self._speed)
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """Of the last command [J], a second."""
+        return np.array(self._speed)
 
     @property
     def standing(self) -> bool:
-        return self.last is None or not self.velocity.any()
+        return self.last is None or not any(self._speed)
 
     def step(self, target: np.ndarray) -> tuple[np.ndarray, bool]:
         """Target [J] -> (command [J], whether it was changed)."""
-        last = self._need_start()
-        if not np.isfinite(target).all():
-            self._count("non_finite", ~np.isfinite(target))
+        self._need_start()
+        goals = target.tolist()
+        if not all(map(math.isfinite, goals)):
+            for name, goal in zip(self.limits.names, goals, strict=True):
+                if not math.isfinite(goal):
+                    self.interventions["non_finite", name] += 1
             self.limited_ticks += 1
             return self.brake(), True
-        limits, dt = self.limits, self.period
-        inside = np.minimum(np.maximum(target, limits.lower), limits.upper)
-        wanted = (inside - last) / dt
-        # Approaching faster than the target moves is allowed only while it can still be braked in
-        # the distance left; a target that is merely followed is never slowed by this.
-        moving = (inside - self._target) / dt
-        moving = np.minimum(np.maximum(moving, -limits.velocity), limits.velocity)
-        self._target = inside
-        reach = self._stoppable(np.abs(inside - last))
-        speed = np.minimum(
-            np.maximum(wanted, np.minimum(moving - reach, 0.0)), np.maximum(moving + reach, 0.0)
-        )
-        capped = np.minimum(np.maximum(speed, -limits.velocity), limits.velocity)
-        least, most = self.velocity - self._slew, self.velocity + self._slew
-        slewed = np.minimum(np.maximum(capped, least), most)
-        before = self.velocity
-        command, held = self._emit(last, slewed)
-        if self.workspace is not None and self._leaves(self.workspace, last):
-            self.last, self.velocity = last, before
+        speeds, inside = [], []
+        for i, bounds in enumerate(self._bounds):
+            goal = goals[i]
+            if not bounds.lower <= goal <= bounds.upper:
+                goal = bounds.lower if goal < bounds.lower else bounds.upper
+            inside.append(goal)
+            speeds.append(bounds.approach(self._position[i], self._speed[i], goal, self._target[i]))
+        if self.workspace is not None and self._leaves(self.workspace, speeds):
             self.limited_ticks += 1
             return self.brake(), True
-        changed = np.abs(command - target) > _EPS
-        limited = bool(changed.any())
-        if limited:
-            self.limited_ticks += 1
-            self._count("position", (np.abs(inside - target) > _EPS) | held)
-            self._count("velocity", np.abs(wanted) > limits.velocity + _EPS)
-            braked, lagged = np.abs(speed - wanted) > _EPS, np.abs(slewed - capped) > _EPS
-            self._count("acceleration", braked | lagged)
+        before, speed_before, self._target = self._position, self._speed, inside
+        command = self._emit(speeds)
+        limited = False
+        for i, bounds in enumerate(self._bounds):
+            if abs(self._position[i] - goals[i]) > _EPS:
+                limited = True
+                wanted = (inside[i] - before[i]) / self.period
+                self._count(i, bounds, goals[i], wanted, speed_before[i])
+        self.limited_ticks += limited
         return command, limited
+
+    def _count(self, i: int, bounds: _Bounds, goal: float, wanted: float, speed: float) -> None:
+        """Name every limit that the wanted speed of a changed joint is beyond."""
+        name, kinds = self.limits.names[i], []
+        if not bounds.lower - _EPS <= goal <= bounds.upper + _EPS:
+            kinds.append("position")
+        if abs(wanted) > bounds.velocity + _EPS:
+            kinds.append("velocity")
+        # What is left is a step too sharp now, or one that could not be braked in time later.
+        if abs(wanted - speed) > bounds.slew + _EPS or not kinds:
+            kinds.append("acceleration")
+        for kind in kinds:
+            self.interventions[kind, name] += 1
 
     def brake(self) -> np.ndarray:
         """Decelerate at the acceleration limit, then stand: command [J]."""
-        last = self._need_start()
-        slower = np.maximum(np.abs(self.velocity) - self._slew, 0.0)
-        command, _ = self._emit(last, np.sign(self.velocity) * slower)
-        self._target = command
+        self._need_start()
+        command = self._emit(
+            [
+                math.copysign(max(abs(speed) - bounds.slew, 0.0), speed)
+                for speed, bounds in zip(self._speed, self._bounds, strict=True)
+            ]
+        )
+        self._target = self._position
         return command
 
-    def _leaves(self, workspace: Workspace, last: np.ndarray) -> bool:
-        """Whether the step just made leads out of the box, or farther out of it."""
-        assert self.last is not None
-        slew = self.limits.acceleration
-        rest = self.last + np.sign(self.velocity) * self.velocity**2 / (2.0 * slew)
+    def _emit(self, speeds: list[float]) -> np.ndarray:
+        position = []
+        for i, bounds in enumerate(self._bounds):
+            now = self._position[i]
+            at = now + speeds[i] * self.period
+            if not bounds.lower <= at <= bounds.upper:
+                # Rounding alone may leave the limits by an ulp; from outside only inwards.
+                at = max(min(at, max(bounds.upper, now)), min(bounds.lower, now))
+            position.append(at)
+        self._position, self._speed = position, speeds
+        self.last = np.array(position)
+        return self.last
+
+    def _leaves(self, workspace: Workspace, speeds: list[float]) -> bool:
+        """Whether a step at these speeds leads out of the box, or farther out of it."""
+        speed = np.array(speeds)
+        last = np.array(self._position)
+        command = last + speed * self.period
+        rest = command + np.sign(speed) * speed**2 / (2.0 * self.limits.acceleration)
         allowed = workspace.excess(last) + _EPS
-        out = np.maximum(workspace.excess(self.last), workspace.excess(rest)) > allowed
+        out = np.maximum(workspace.excess(command), workspace.excess(rest)) > allowed
         for axis in np.flatnonzero(out):
             self.interventions["workspace", AXES[axis]] += 1
         return bool(out.any())
 
-    def _need_start(self) -> np.ndarray:
+    def _need_start(self) -> None:
         if self.last is None:
             raise RuntimeError("guard: start(measured) comes before the first command")
-        return self.last
 
-    def _stoppable(self, distance: np.ndarray) -> np.ndarray:
+
+class _Bounds:
+    """Limits of one joint at one control period. slew: most change of speed in a tick."""
+
+    __slots__ = ("_half", "_twice", "lower", "period", "slew", "upper", "velocity")
+
+    def __init__(
+        self, lower: float, upper: float, velocity: float, acceleration: float, period: float
+    ) -> None:
+        self.lower, self.upper, self.velocity, self.period = lower, upper, velocity, period
+        self.slew = acceleration * period
+        self._half, self._twice = 0.5 * self.slew, 2.0 * acceleration
+
+    def stoppable(self, distance: float) -> float:
         """Greatest speed this tick from which slewing stops within ``distance`` (>= 0).
 
         Moving u*dt now and slewing by a*dt a tick needs at most (u + a*dt/2)^2 / (2a) in all; at
         u <= a*dt the arm stands on the next tick, so only u*dt counts.
         """
-        return np.maximum(
-            np.sqrt(self._twice * distance) - self._half,
-            np.minimum(self._slew, distance / self.period),
+        return max(
+            math.sqrt(self._twice * distance) - self._half,
+            min(self.slew, distance / self.period),
         )
 
-    def _emit(self, last: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        limits = self.limits
-        up = self._stoppable(np.maximum(limits.upper - last, 0.0))
-        down = self._stoppable(np.maximum(last - limits.lower, 0.0))
-        safe = np.maximum(np.minimum(speed, up), -down)
-        command = last + safe * self.period
-        # Rounding alone may leave the limits by an ulp; from outside, keep the way inwards.
-        command = np.minimum(command, np.maximum(limits.upper, last))
-        command = np.maximum(command, np.minimum(limits.lower, last))
-        self.last, self.velocity = command, safe
-        return command, np.abs(safe - speed) > _EPS
+    def approach(self, position: float, speed: float, goal: float, goal_before: float) -> float:
+        """Speed of this tick towards a goal inside the limits.
 
-    def _count(self, kind: str, mask: np.ndarray) -> None:
-        for i in np.flatnonzero(mask):
-            self.interventions[kind, self.limits.names[i]] += 1
+        Approaching faster than the goal itself moves is allowed only while it can still be braked
+        in the distance left; a goal that is merely followed is never slowed by this.
+        """
+        wanted = (goal - position) / self.period
+        moving = (goal - goal_before) / self.period
+        if self._passes(wanted, wanted - speed, wanted - moving, position):
+            return wanted
+        moving = min(max(moving, -self.velocity), self.velocity)
+        distance = abs(goal - position)
+        reach = self.stoppable(distance)
+        short = min(self.slew, distance / self.period)  # over on the next tick
+        wanted = min(max(wanted, min(moving - reach, -short)), max(moving + reach, short))
+        wanted = min(max(wanted, -self.velocity), self.velocity)
+        wanted = min(max(wanted, speed - self.slew), speed + self.slew)
+        # The position limits come last: what keeps to them can always go on keeping to them.
+        up = self.stoppable(max(self.upper - position, 0.0))
+        down = self.stoppable(max(position - self.lower, 0.0))
+        return max(min(wanted, up), -down)
+
+    def _passes(self, wanted: float, change: float, closing: float, position: float) -> bool:
+        """Whether ``approach`` would leave the wanted speed as it is, without its square roots."""
+        slew = self.slew
+        if not (-slew <= change <= slew and -self.velocity <= wanted <= self.velocity):
+            return False
+        if -slew <= wanted <= slew:
+            return True
+        if not -slew <= closing <= slew:
+            return False
+        room = self.upper - position if wanted > 0.0 else position - self.lower
+        needed = abs(wanted) + self._half
+        return needed * needed <= self._twice * room

@@ -97,6 +97,11 @@ class Handoff:
         """The newest tick, -1 before the first."""
         return self.axis.tick
 
+    @property
+    def starved(self) -> bool:
+        """Whether the plan ran out, or was refused, and none has come since."""
+        return self._starved_since is not None
+
     # -- what people and other nodes ask for -------------------------------------------------
 
     def hold(self, reason: str = "hold") -> None:

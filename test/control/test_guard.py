@@ -7,7 +7,7 @@ from handoff_rig import limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phyai_ros.control.guard import Guard, Limits
+from phyai_ros.control.guard import Guard, Limits, _Bounds
 
 DT = 0.05
 EPS = 1e-9
@@ -142,3 +142,22 @@ def test_bad_limits_are_named(change, text):
     }
     with pytest.raises(ValueError, match=text):
         Limits(**{**good, **change})
+
+
+class Slow(_Bounds):
+    """Without the short cut for what is within the limits."""
+
+    def _passes(self, wanted, change, closing, position):
+        return False
+
+
+@settings(max_examples=500, deadline=None)
+@given(*[st.floats(-3.2, 3.2)] * 2, st.floats(-2, 2), st.floats(-0.5, 0.5), st.floats(0.5, 50))
+def test_the_short_cut_changes_nothing(position, goal, speed, moved, acceleration):
+    values = (-3.0, 3.0, 2.0, acceleration, DT)
+    goal = min(max(goal, -3.0), 3.0)
+    near = position + 0.1 * (goal - position)
+    for target in (goal, min(max(near, -3.0), 3.0)):
+        fast = _Bounds(*values).approach(position, speed, target, target - moved)
+        slow = Slow(*values).approach(position, speed, target, target - moved)
+        assert fast == pytest.approx(slow, abs=1e-9)
