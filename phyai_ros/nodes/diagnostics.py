@@ -80,8 +80,11 @@ class EdgeLog:
         self._logger = logger
         self._active: dict[str, str] = {}
 
-    def set(self, key: str, message: str | None, *, error: bool = False) -> bool:
+    def set(
+        self, key: str, message: str | None, *, error: bool = False, expected: bool = False
+    ) -> bool:
         """State of ``key``: a message while the condition holds, None when it does not.
+        expected: no cause for a warning, a line for the record.
 
         Returns whether the condition began, changed or ended.
         """
@@ -93,9 +96,11 @@ class EdgeLog:
             self._logger.info(f"{key}: over ({before})")
             return True
         self._active[key] = message
-        # rclpy ties a severity to the source line that logs it: two lines for two severities
+        # rclpy ties a severity to the source line that logs it: a line for each severity
         if error:
             self._logger.error(f"{key}: {message}")
+        elif expected:
+            self._logger.info(f"{key}: {message}")
         else:
             self._logger.warning(f"{key}: {message}")
         return True
@@ -107,9 +112,7 @@ class Publisher:
     def __init__(self, node: Any, sources: list[Callable[[], list[Status]]]) -> None:
         self._node = node
         self._sources = sources
-        self._publisher = node.create_publisher(
-            DiagnosticArray, "/diagnostics", qos.diagnostics()
-        )
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.diagnostics())
         self._timer = node.create_timer(1.0, self.publish)
 
     def publish(self) -> None:

@@ -88,6 +88,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._pacer: Pacer | None = None
         self._changed = False
         self._raised = False
+        self._timeouts = 0
         self._owned: list[Any] = []
         self._timers_owned: list[Any] = []
         self._services_owned: list[Any] = []
@@ -280,7 +281,12 @@ class HandoffNode(lifecycle.ManagedNode):
                 self.get_logger().info(refusal)
         sink = self._sink
         standing = sink.state not in (State.EXECUTING, State.RAMPING)
+        timeouts = self._handoff.counters.request_timeouts
+        if not standing:
+            self._timeouts = timeouts
         notes = [self._chunks.trouble()] if standing else []
+        if timeouts > self._timeouts:
+            notes.append(f"{timeouts - self._timeouts} requests in a row are unanswered")
         if standing and sink.state is State.WAITING:
             notes.append(self._joints.trouble(time.monotonic()))
         sink.note = "; ".join(note for note in notes if note)
@@ -292,7 +298,9 @@ class HandoffNode(lifecycle.ManagedNode):
         if self._changed:
             self._changed = False
             calm = sink.state in (State.EXECUTING, State.RAMPING)
-            self._log.set("handoff", None if calm else f"{sink.state.name}: {sink.reason}")
+            asked = sink.state in (State.WAITING, State.HOLDING) and not self._handoff.starved
+            text = None if calm else f"{sink.state.name}: {sink.reason}"
+            self._log.set("handoff", text, expected=asked)
             self._diagnostics.publish()
 
     def _on_loop_error(self, error: BaseException) -> None:

@@ -27,6 +27,10 @@ STARTUP = 120.0
 """How long a run may take to its first command, s."""
 
 
+PATIENCE = 15.0
+"""After so many seconds without a command it is said what is missing, also without a terminal."""
+
+
 @dataclass(frozen=True)
 class Run:
     """What is watched, and for how long.
@@ -132,6 +136,7 @@ class _Watch:
     def _start(self) -> str | None:
         """Waits for the first command; returns why there is none."""
         end = time.monotonic() + self._what.startup
+        patience, said = time.monotonic() + PATIENCE, ""
         begun = self._driver is None
         while not (begun and self._acted()):
             if reason := self._stopped():
@@ -142,7 +147,11 @@ class _Watch:
                 # The instruction may be what the policy is waiting for.
                 self._driver.begin_first()
                 begun = True
-            self._progress.starting(self._trouble())
+            trouble = self._trouble()
+            self._progress.starting(trouble)
+            if trouble != said and time.monotonic() > patience:
+                self._progress.note(f"still waiting for the first command: {trouble}")
+                said = trouble
             self._spin(0.1)
         return None
 

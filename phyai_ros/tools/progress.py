@@ -38,6 +38,10 @@ class Progress:
         if self._due():
             self._status.update(f"starting: {trouble[:100]}" if trouble else "starting")
 
+    def note(self, text: str) -> None:
+        """A line of its own, above the progress."""
+        self._status.console.print(text, style="yellow", markup=False, highlight=False)
+
     def working(self, passed: float, duration: float | None, recording: Recording) -> None:
         if self._due():
             self._status.update(line(passed, duration, recording))
