@@ -7,7 +7,7 @@ from handoff_rig import rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phyai_ros.control import realtime
+from phyai_ros.control import methods, realtime
 from phyai_ros.control.states import State
 
 
@@ -86,3 +86,42 @@ def test_bad_input_is_named(bad):
     else:
         with pytest.raises(ValueError, match="at least one sample"):
             realtime.auto_horizon(bad, 16)
+
+
+@pytest.mark.parametrize("delay", [0, 2, 4, 8, 16])
+@pytest.mark.parametrize("method", ["replace", "blend", "ensemble", "rtc_identity", "seam"])
+def test_injected_delays_leave_no_tick_without_an_action(delay, method):
+    """H = 32, s = 16: real time up to d = H - s = 16."""
+    run = rig(
+        line, delay=lambda n: delay, horizon=32, execution_horizon=16, method=methods.make(method)
+    ).run(400)
+    assert run.handoff.counters.starved_ticks == 0
+    assert run.handoff.counters.dropped_chunks == 0
+    first = run.states().index("EXECUTING")
+    assert set(run.states()[first:]) == {"EXECUTING"}
+
+
+@pytest.mark.parametrize("delay", [2, 4])
+def test_a_fivefold_spike_is_survived_counted_once_and_forgotten(delay):
+    """5 d is within the chunk here, so even the spike starves nothing; asking as early as the spike
+    needs lasts for one window."""
+    run = rig(
+        line,
+        delay=lambda n: 5 * delay if n == 10 else delay,
+        horizon=32,
+        execution_horizon=8,
+        window=5,
+    ).run(600)
+    assert run.handoff.counters.late_chunks == 1
+    assert run.handoff.counters.starved_ticks == 0
+    assert max(r.expected_delay for r in run.requests) == 5 * delay
+    assert run.requests[-1].expected_delay == delay
+
+
+def test_a_spike_beyond_the_chunk_starves_and_recovers():
+    run = rig(line, delay=lambda n: 20 if n == 10 else 4, horizon=16, request_timeout=10.0).run(300)
+    assert 0 < run.handoff.counters.starved_ticks <= 20
+    assert run.commands[-1].state is State.EXECUTING
+    spike = next(c for c in run.commands if c.first_use and c.request_id >= 10)
+    before = run.commands[spike.tick - 1]
+    assert abs(spike.positions[0] - before.positions[0]) <= 0.05 + 1e-9, "no jump after standing"
