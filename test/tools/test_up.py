@@ -3,18 +3,14 @@
 
 import os
 import signal
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import yaml
+from up_rig import Up, Watcher
 
 from phyai_ros.msg import HandoffState
 from phyai_ros.tools import up
-
-sys.path.insert(0, str(Path(__file__).parent))
-from up_rig import Up, Watcher
 
 DOMAIN = 84
 RUN = ("sim:=true", "instruction:=reach the red block")
