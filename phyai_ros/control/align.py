@@ -163,7 +163,7 @@ class ObservationAligner:
         ages = {name: now - stamp for name, stamp in stamps.items()}
         joints = {}
         for name, buffer in self._joints.items():
-            joints[name] = self._joint_at(buffer, anchor, now)
+            joints[name] = buffer.at(anchor, now, self.config.joint_max_age, self._sources)
             ages[name] = now - buffer.stamps[-1]
         return Frame(
             stamp=anchor,
@@ -177,7 +177,7 @@ class ObservationAligner:
 
     def _check_camera(self, name: str, now: float) -> None:
         buffer = self._cameras[name]
-        self._check_came(buffer)
+        buffer.check_came()
         stream = self._streams[name]
         newest = buffer.not_after(now + self.config.future)
         if newest is None:
@@ -214,23 +214,6 @@ class ObservationAligner:
         }
         joint = max(moves, key=moves.__getitem__, default="")
         return joint, moves.get(joint, 0.0)
-
-    def _check_came(self, buffer: Stream) -> None:
-        if buffer.stamps:
-            return
-        if buffer.dropped["zero_stamp"]:
-            raise NotReady(
-                Reason.ZERO_STAMP,
-                buffer.name,
-                f"{buffer.dropped['zero_stamp']} messages came without a stamp",
-            )
-        if buffer.dropped["bad_image"]:
-            raise NotReady(
-                Reason.NEVER_CAME,
-                buffer.name,
-                f"{buffer.dropped['bad_image']} messages came, none with pixels",
-            )
-        raise NotReady(Reason.NEVER_CAME, buffer.name, "no message has come yet")
 
     def _newest_set(self, now: float) -> dict[str, int]:
         """Camera -> position in its buffer, for the newest set within max_skew."""
@@ -288,43 +271,6 @@ class ObservationAligner:
             at = buffer.not_after(anchor)
             if at is not None and anchor - buffer.stamps[at] <= self.config.max_skew:
                 chosen[name] = at
-
-    def _joint_at(self, buffer: JointBuffer, anchor: float, now: float) -> float:
-        name, allowed = buffer.name, self.config.joint_max_age
-        if not buffer.stamps:
-            if buffer.bad_stamp > 0:
-                raise NotReady(Reason.NON_FINITE, name, f"position is {buffer.bad_value}")
-            if buffer.dropped["zero_stamp"]:
-                self._check_came(buffer)
-            seen = {s: sorted(n) for s, n in self._sources.items()}
-            if not seen:
-                raise NotReady(Reason.NEVER_CAME, name, "no joint state has come yet")
-            raise NotReady(
-                Reason.JOINT_MISSING, name, f"no joint state names it; publishers bring {seen}"
-            )
-        if buffer.bad_stamp > buffer.stamps[-1]:
-            raise NotReady(Reason.NON_FINITE, name, f"position is {buffer.bad_value}")
-        age = now - buffer.stamps[-1]
-        if age > allowed:
-            raise NotReady(
-                Reason.TOO_OLD, name, f"newest is {age:.3f} s old, allowed {allowed:g} s"
-            )
-        before = buffer.not_after(anchor)
-        if before is None:
-            raise NotReady(
-                Reason.SKEW,
-                name,
-                f"first sample is {buffer.stamps[0] - anchor:.3f} s after the images",
-            )
-        t0, p0 = buffer.stamps[before], buffer.samples[before]
-        if before + 1 == len(buffer.stamps):
-            return p0
-        t1, p1 = buffer.stamps[before + 1], buffer.samples[before + 1]
-        if t1 - t0 > allowed:
-            raise NotReady(
-                Reason.TOO_OLD, name, f"a gap of {t1 - t0:.3f} s around the images' time"
-            )
-        return p0 + (p1 - p0) * (anchor - t0) / (t1 - t0)
 
     def ages(self, now: float) -> dict[str, float]:
         """Stream -> seconds since its newest sample; infinity when there is none."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 import bisect
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from phyai_ros.control.frame import NotReady, Reason
 
 
 class BackInTime(Exception):  # noqa: N818
@@ -65,6 +67,24 @@ class Stream:
         self.stamps.clear()
         self.samples.clear()
         self.repeats = 0
+
+    def check_came(self) -> None:
+        """Raise NotReady while there is no sample, saying why there is none."""
+        if self.stamps:
+            return
+        if self.dropped["zero_stamp"]:
+            raise NotReady(
+                Reason.ZERO_STAMP,
+                self.name,
+                f"{self.dropped['zero_stamp']} messages came without a stamp",
+            )
+        if self.dropped["bad_image"]:
+            raise NotReady(
+                Reason.NEVER_CAME,
+                self.name,
+                f"{self.dropped['bad_image']} messages came, none with pixels",
+            )
+        raise NotReady(Reason.NEVER_CAME, self.name, "no message has come yet")
 
     def not_after(self, stamp: float) -> int | None:
         """Position of the newest sample not after a time."""
@@ -124,6 +144,43 @@ class JointBuffer(Stream):
             self.dropped["non_finite"] += 1
             return
         self.insert(stamp, position)
+
+    def at(
+        self, anchor: float, now: float, max_age: float, seen: Mapping[str, Iterable[str]]
+    ) -> float:
+        """Position at a time, interpolated between its neighbours; the newest one if none is newer
+        than the anchor. seen: publisher -> joint names it brings. Raises NotReady."""
+        if self.bad_stamp > (self.stamps[-1] if self.stamps else 0.0):
+            raise NotReady(Reason.NON_FINITE, self.name, f"position is {self.bad_value}")
+        if not self.stamps and seen and not self.dropped["zero_stamp"]:
+            brought = {source: sorted(names) for source, names in seen.items()}
+            raise NotReady(
+                Reason.JOINT_MISSING,
+                self.name,
+                f"no joint state names it; publishers bring {brought}",
+            )
+        self.check_came()
+        age = now - self.stamps[-1]
+        if age > max_age:
+            raise NotReady(
+                Reason.TOO_OLD, self.name, f"newest is {age:.3f} s old, allowed {max_age:g} s"
+            )
+        before = self.not_after(anchor)
+        if before is None:
+            raise NotReady(
+                Reason.SKEW,
+                self.name,
+                f"first sample is {self.stamps[0] - anchor:.3f} s after the images",
+            )
+        t0, p0 = self.stamps[before], self.samples[before]
+        if before + 1 == len(self.stamps):
+            return p0
+        t1, p1 = self.stamps[before + 1], self.samples[before + 1]
+        if t1 - t0 > max_age:
+            raise NotReady(
+                Reason.TOO_OLD, self.name, f"a gap of {t1 - t0:.3f} s around the images' time"
+            )
+        return p0 + (p1 - p0) * (anchor - t0) / (t1 - t0)
 
     def clear(self) -> None:
         super().clear()

@@ -137,6 +137,13 @@ def test_all_problems_are_told_at_once(write):
     assert len(str(caught.value).splitlines()) == 3
 
 
+def test_the_example_in_the_documentation_loads(tmp_path):
+    document = (UR10E.parents[2] / "docs" / "robots.md").read_text()
+    file = tmp_path / "mine.yaml"
+    file.write_text(re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)[0])
+    assert robots.load(file).discrete_joints == ("finger",)
+
+
 def test_a_joint_given_twice_is_refused(tmp_path):
     """YAML keeps the last of two equal keys without a word: a limit would be lost."""
     file = tmp_path / "twice.yaml"
