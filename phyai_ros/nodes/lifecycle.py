@@ -122,7 +122,7 @@ def autostart(node: ManagedNode) -> bool:
 
 
 def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = None) -> int:
-    """Run one node until it is told to stop. Exit status: 0 stopped, 1 failed, 2 bad parameters.
+    """Run one node until it is told to stop. Exit status: 0 stopped, 1 failed.
 
     Signals are not left to rclpy: it would invalidate the context first, and a node could neither
     bring its robot to rest nor say goodbye. The executor spins on a thread of its own, so that
@@ -146,7 +146,7 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
             status = 1
     except params.ParameterError as error:
         print(f"error: {error}", file=sys.stderr)
-        status = 2
+        status = 1
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     finally:

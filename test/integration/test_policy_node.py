@@ -5,6 +5,7 @@ can reach it. Each bad input ends in a named refusal, and the next good observat
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import math
 import time
 
@@ -14,6 +15,7 @@ import rclpy
 import yaml
 from node_rig import POSTURE, Rig, image, joints, jpeg, picture
 from rclpy.context import Context
+from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
@@ -373,3 +375,39 @@ def test_a_request_of_another_shape_is_refused(cell):
         lambda: cell.ask(joint_names=["a", "b"], leftover=[1.0, 2.0, 3.0]),
     )
     cell.answer()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "says"),
+    [
+        ("model", "gr0ot", "model 'gr0ot' is unknown: expected one of ['gr00t'"),
+        ("robot", "ur9e", "robot 'ur9e' is unknown: expected one of ["),
+        ("robot", "/nowhere/robot.yaml", "'/nowhere/robot.yaml' does not exist; by name there are"),
+        ("checkpoint", "./nowhere", "no such directory"),
+        ("embodiment", "gr1", "ur10e_sim"),
+        ("device", "cuda:7", "device 'cuda:7': torch sees"),
+        ("device", "tpu", "known: cpu, cuda, cuda:N"),
+        ("precision", "int4", "'precision' is 'int4'; allowed: one of 'float32', 'bfloat16'"),
+        ("synchronizer", "exact", "allowed: one of 'aligner', 'message_filters'"),
+        ("instruction", " ", "instruction is empty"),
+    ],
+)
+def test_what_cannot_be_configured_says_what_there_is(parameter, value, says):
+    context = Context()
+    rclpy.init(context=context, args=[], domain_id=DOMAIN)
+    node = PolicyNode(
+        context=context, parameter_overrides=[rclpy.Parameter(parameter, value=value)]
+    )
+    assert node.trigger_configure() != TransitionCallbackReturn.SUCCESS
+    assert says in node.failure
+    node.destroy_node()
+    context.try_shutdown()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("message_filters") is not None, reason="message_filters is installed"
+)
+def test_message_filters_where_it_is_absent_says_what_to_install():
+    test_what_cannot_be_configured_says_what_there_is(
+        "synchronizer", "message_filters", "apt install ros-$ROS_DISTRO-message-filters"
+    )

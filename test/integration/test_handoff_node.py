@@ -1,0 +1,282 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""handoff_node over real DDS: commands from chunks, and a named safe state for all else.
+
+The test stands for policy and robot: it answers requests with chunks that it makes and listens to
+the commands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from node_rig import POSTURE, Rig, joints
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
+from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.handoff_node import HandoffNode
+
+DOMAIN = 32  # and the next one
+NAMES = tuple(POSTURE)
+START = np.array(list(POSTURE.values()))
+WRIST = np.array([0, 0, 0, 0, 0, 0.02, 0])
+PAN = np.array([0.4, 0, 0, 0, 0, 0, 0])
+HORIZON, STEP = 16, 0.05
+
+
+def still(elapsed: float) -> np.ndarray:
+    """A chunk that stands at START, a little off in the wrist: [HORIZON, joints]."""
+    return np.tile(START + WRIST, (HORIZON, 1))
+
+
+class Robot(Rig):
+    """answer: makes the positions of a chunk; None: requests are not answered."""
+
+    def __init__(self, domain: int = DOMAIN, **parameters) -> None:
+        self.states: list[HandoffState] = []
+        self.commands: list[np.ndarray] = []
+        self.requests: list[InferenceRequest] = []
+        self.answer: Callable[[float], np.ndarray] | None = still
+        self.names = NAMES
+        self.posture: dict[str, float] = dict(POSTURE)
+        super().__init__(
+            HandoffNode, domain, request_timeout=0.3, joint_state_max_age=0.3, **parameters
+        )
+        listen, make = self.test.create_subscription, self.test.create_publisher
+        listen(HandoffState, "phyai/handoff_state", self.states.append, qos.handoff_state())
+        listen(InferenceRequest, "phyai/request", self._on_request, qos.request())
+        self._chunks = make(ActionChunk, "phyai/chunk", qos.chunk())
+        self._joints = make(JointState, "/joint_states", qos.joint_states())
+        self.instructions = make(String, "/instruction", qos.instruction())
+        self.test.create_timer(0.02, self._on_timer)
+        self.listen_to_commands()
+
+    def listen_to_commands(self) -> None:
+        self._command_subscription = self.test.create_subscription(
+            Float64MultiArray,
+            "/forward_position_controller/commands",
+            lambda message: self.commands.append(np.array(message.data)),
+            qos.command(),
+        )
+
+    def stop_listening(self) -> None:
+        self.test.destroy_subscription(self._command_subscription)
+
+    def _on_timer(self) -> None:
+        message = joints(self.posture)
+        message.header.stamp = self.test.get_clock().now().to_msg()
+        self._joints.publish(message)
+
+    def _on_request(self, message: InferenceRequest) -> None:
+        self.requests.append(message)
+        if self.answer is not None:
+            self.send(message, self.answer(0.0))
+
+    def send(self, request: InferenceRequest, positions: np.ndarray, **changes) -> None:
+        stamp = convert.ns_to_seconds(self.test.get_clock().now().nanoseconds)
+        fields = {
+            "request_id": request.request_id,
+            "epoch": request.epoch,
+            "stamp": stamp,
+            "joint_names": self.names,
+            "step": STEP,
+            "positions": positions,
+            **changes,
+        }
+        self._chunks.publish(convert.fill_chunk(ActionChunk(), Chunk(**fields), {"solver": 0.01}))
+
+    @property
+    def state(self) -> HandoffState:
+        return self.states[-1] if self.states else HandoffState(reason="nothing yet")
+
+    def until_state(self, state: int, reason: str = "") -> None:
+        def reached() -> bool:
+            return self.state.state == state and reason in self.state.reason
+
+        self.until(reached, f"state {state} {reason!r}, not {self.state.state} {self.state.reason}")
+
+    def call(self, name: str) -> Trigger.Response:
+        client = self.test.create_client(Trigger, f"handoff_node/{name}")
+        self.until(client.service_is_ready, f"service {name}")
+        future = client.call_async(Trigger.Request())
+        self.until(future.done, f"answer of {name}")
+        self.test.destroy_client(client)
+        return future.result()
+
+
+@pytest.fixture(scope="module")
+def shared():
+    robot = Robot(instruction="reach the red block")
+    yield robot
+    robot.close()
+
+
+@pytest.fixture
+def robot(shared):
+    """The shared node, reset and executing good chunks of the default kind."""
+    shared.answer, shared.names, shared.posture = still, NAMES, dict(POSTURE)
+    assert shared.call("reset").success
+    shared.until_state(HandoffState.EXECUTING)
+    return shared
+
+
+def test_a_fresh_command_a_tick_in_the_controllers_order(robot):
+    before = len(robot.commands)
+    robot.until(lambda: len(robot.commands) > before + 5, "commands")
+    np.testing.assert_allclose(robot.commands[-1], still(0)[0], atol=1e-9)
+    assert robot.state.reason == "executing"
+    assert 0 <= robot.state.index < HORIZON
+    assert 0 < robot.state.action_age < 5
+
+
+def test_requests_carry_what_is_left_and_the_instruction(robot):
+    robot.until(lambda: robot.requests and robot.requests[-1].leftover, "a request with leftover")
+    request = robot.requests[-1]
+    assert tuple(request.joint_names) == NAMES
+    assert len(request.leftover) % len(NAMES) == 0
+    assert request.instruction == "reach the red block"
+
+
+def test_the_seventh_stage_is_measured_once_a_chunk(robot):
+    robot.until(
+        lambda: sum(not math.isnan(s.deliver) for s in robot.states[-60:]) > 0, "a deliver time"
+    )
+    first_ticks = [s for s in robot.states if not math.isnan(s.deliver)]
+    assert all(s.deliver >= 0 for s in first_ticks)
+    ids = [s.request_id for s in first_ticks]
+    assert len(ids) == len(set(ids))
+
+
+def test_columns_are_found_by_name(robot):
+    robot.names = NAMES[::-1]
+    robot.answer = lambda elapsed: still(elapsed)[:, ::-1]
+    before = len(robot.requests)
+    robot.until(lambda: len(robot.requests) > before + 1, "two more requests")
+    robot.until_state(HandoffState.EXECUTING)
+    np.testing.assert_allclose(robot.commands[-1], still(0)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_chunk_with_a_value_that_is_no_number_never_moves_the_arm(robot, value):
+    def poisoned(elapsed: float) -> np.ndarray:
+        rows = still(elapsed) + 0.1
+        rows[7, 2] = value
+        return rows
+
+    robot.answer = poisoned
+    robot.until_says("handoff", "row 7, joint elbow_joint")
+    robot.until_state(HandoffState.FAULT, "unusable chunks in a row")
+    assert max(np.abs(c - START).max() for c in robot.commands[-40:]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "says"),
+    [
+        (NAMES[:6], slice(0, 6), "missing ['finger_joint']"),
+        ((*NAMES[:6], "jaw_joint"), slice(0, 7), "unknown ['jaw_joint']"),
+    ],
+)
+def test_a_chunk_for_other_joints_is_refused_by_name(robot, names, columns, says):
+    robot.names = names
+    robot.answer = lambda elapsed: still(elapsed)[:, columns]
+    robot.until_says("handoff", says)
+
+
+def test_a_policy_that_falls_silent_and_comes_back(robot):
+    robot.answer = None
+    robot.until_state(HandoffState.HOLDING, "ran out")
+    robot.until_state(HandoffState.HOLDING, "requests in a row are unanswered")
+    assert robot.state.starved_ticks > 0
+    standing = robot.commands[-1]
+    before = len(robot.commands)
+    robot.until(lambda: len(robot.commands) > before + 3, "commands that hold")
+    np.testing.assert_allclose(robot.commands[-1], standing)
+    robot.answer = still
+    robot.until_state(HandoffState.EXECUTING)
+
+
+def test_a_chunk_of_an_old_epoch_is_dropped(robot):
+    old = robot.requests[-1]
+    robot.answer = None
+    assert robot.call("reset").success
+    dropped = robot.state.dropped_chunks
+    robot.send(old, still(0))
+    robot.until(lambda: robot.state.dropped_chunks > dropped, "the drop")
+    robot.until_says("handoff", "old_epoch")
+
+
+def test_hold_and_resume(robot):
+    assert robot.call("hold").success
+    robot.until_state(HandoffState.HOLDING, "held by service")
+    epoch = robot.state.epoch
+    answer = robot.call("resume")
+    assert answer.success
+    robot.until_state(HandoffState.EXECUTING)
+    assert robot.state.epoch == epoch + 1
+
+
+def test_a_new_instruction_begins_a_new_epoch_and_an_empty_one_does_not(robot):
+    epoch = robot.state.epoch
+    robot.instructions.publish(String(data="  "))
+    robot.until_says("instruction", "instruction is empty")
+    assert robot.state.epoch == epoch
+    robot.instructions.publish(String(data="reach the  blue block"))
+    robot.until(lambda: robot.state.epoch == epoch + 1, "a new epoch")
+    robot.until(
+        lambda: robot.requests[-1].instruction == "reach the blue block", "a request for it"
+    )
+    robot.instructions.publish(String(data="reach the red block"))
+    robot.until(lambda: robot.state.epoch == epoch + 2, "the old instruction again")
+
+
+def test_nobody_listens_to_the_commands(robot):
+    robot.stop_listening()
+    robot.until_says("output", "no subscriber on /forward_position_controller/commands")
+    robot.listen_to_commands()
+    robot.until_says("output", "ok")
+
+
+class TestStart:
+    """A node of its own: only the first command after a start ramps."""
+
+    @pytest.fixture
+    def robot(self):
+        robot = Robot(DOMAIN + 1, instruction="reach the red block")
+        yield robot
+        robot.close()
+
+    def test_nothing_moves_until_the_joints_are_known(self, robot):
+        finger = robot.posture.pop("finger_joint")
+        robot.until_state(HandoffState.WAITING, "no position yet of finger_joint")
+        robot.posture["finger_joint"] = math.nan
+        robot.until_state(HandoffState.WAITING, "not a number: finger_joint")
+        assert robot.commands == []
+        robot.posture["finger_joint"] = finger
+        robot.until_state(HandoffState.EXECUTING)
+
+    def test_the_first_command_ramps_from_the_measured_state(self, robot):
+        robot.answer = lambda elapsed: still(elapsed) + PAN
+        robot.until_state(HandoffState.EXECUTING)
+        robot.until(lambda: robot.commands[-1][0] > START[0] + 0.4 - 1e-6, "the chunk's position")
+        path = np.array(robot.commands)[:, 0]
+        assert abs(path[0] - START[0]) < 0.05
+        assert np.abs(np.diff(path)).max() < 2.094395102 * STEP + 1e-9
+        assert HandoffState.RAMPING in {s.state for s in robot.states}
+
+    def test_deactivated_it_stops_and_reactivated_it_goes_on(self, robot):
+        robot.until_state(HandoffState.EXECUTING)
+        robot.node.trigger_deactivate()
+        assert robot.node._pacer is None
+        before = len(robot.commands)
+        answer = robot.call("reset")
+        assert not answer.success
+        assert "is the node active?" in answer.message
+        assert len(robot.commands) <= before + 1  # one may have been under way
+        robot.node.trigger_activate()
+        robot.until_state(HandoffState.EXECUTING)
