@@ -63,8 +63,15 @@ class Dataset:
     def rows(self, index: Tensor) -> Batch:
         state = self.state[index]
         ids, valid = self.family.prompt(self.text[index], state)
-        return Batch(self.images[index], ids, valid, state, self.chunk[index],
-                     self.blocks[index], self.goal[index])
+        return Batch(
+            self.images[index],
+            ids,
+            valid,
+            state,
+            self.chunk[index],
+            self.blocks[index],
+            self.goal[index],
+        )
 
     def batch(self, size: int) -> Batch:
         """Random training samples, their words garbled now and then."""
@@ -84,8 +91,10 @@ class Dataset:
             found.append((raw - self.raw_chunk[part])[..., :6].abs().amax(-1))
         error = torch.cat(found)
         at = torch.tensor([0.5, 0.95, 1.0], device=error.device)
-        return {f"row {r}": [round(v, 5) for v in error[:, r].quantile(at).tolist()]
-                for r in (0, 7, error.shape[1] - 1)}
+        return {
+            f"row {r}": [round(v, 5) for v in error[:, r].quantile(at).tolist()]
+            for r in (0, 7, error.shape[1] - 1)
+        }
 
 
 def _standardise(x: Tensor) -> Tensor:

@@ -59,8 +59,9 @@ def draw(rng: np.random.Generator, belt: float | None) -> State:
     return state
 
 
-def fill(world: World, belt: float | None, seed: int, number: int,
-         arrays: dict[str, np.ndarray]) -> None:
+def fill(
+    world: World, belt: float | None, seed: int, number: int, arrays: dict[str, np.ndarray]
+) -> None:
     """Sample block ``number``."""
     rng = np.random.default_rng([seed, number])
     names = instructions()
@@ -86,8 +87,7 @@ def work(directory: str, seed: int, numbers: multiprocessing.Queue, device: int)
     os.environ.setdefault("MUJOCO_EGL_DEVICE_ID", str(device))
 
     torch.set_num_threads(1)
-    arrays = {name: np.load(Path(directory) / f"{name}.npy", mmap_mode="r+")
-              for name in layout(0)}
+    arrays = {name: np.load(Path(directory) / f"{name}.npy", mmap_mode="r+") for name in layout(0)}
     belt = Conveyor(0.1).x
     plain = World(0)
     belted = World(0, conveyor=Conveyor(0.1))
@@ -109,8 +109,10 @@ def make(directory: Path, samples: int, seed: int, processes: int, devices: int)
     numbers = context.Queue()
     for number in [*range(blocks), *[None] * processes]:
         numbers.put(number)
-    workers = [context.Process(target=work, args=(str(directory), seed, numbers, i % devices))
-               for i in range(processes)]
+    workers = [
+        context.Process(target=work, args=(str(directory), seed, numbers, i % devices))
+        for i in range(processes)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -119,11 +121,19 @@ def make(directory: Path, samples: int, seed: int, processes: int, devices: int)
     if failed:
         raise RuntimeError(f"{len(failed)} of {processes} renderers failed: exit codes {failed}")
     seconds = time.monotonic() - started
-    meta = {"samples": blocks * BLOCK, "seed": seed, "seconds": round(seconds, 1),
-            "instructions": instructions(), "step": STEP}
+    meta = {
+        "samples": blocks * BLOCK,
+        "seed": seed,
+        "seconds": round(seconds, 1),
+        "instructions": instructions(),
+        "step": STEP,
+    }
     (directory / DONE).write_text(json.dumps(meta))
-    print(f"demonstrations: {blocks * BLOCK} samples in {seconds:.1f} s "
-          f"({blocks * BLOCK / seconds:.0f}/s, {processes} processes)", flush=True)
+    print(
+        f"demonstrations: {blocks * BLOCK} samples in {seconds:.1f} s "
+        f"({blocks * BLOCK / seconds:.0f}/s, {processes} processes)",
+        flush=True,
+    )
 
 
 def main() -> None:

@@ -59,8 +59,15 @@ def run(job: tuple[str, int, bool, int, int]) -> dict[str, Any]:
     if checkpoint not in state:
         state[checkpoint] = load_policy(checkpoint), World(0)
     policy, world = state[checkpoint]
-    result = episode(policy, policy.spec.cameras, world, seed, delay=delay, execution=execution,
-                     instruction=other_instruction(seed) if other else None)
+    result = episode(
+        policy,
+        policy.spec.cameras,
+        world,
+        seed,
+        delay=delay,
+        execution=execution,
+        instruction=other_instruction(seed) if other else None,
+    )
     return result.asdict() | {"other": other}
 
 
@@ -68,19 +75,27 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
         good = sum(r["success"] for r in rows)
         low, high = wilson(good, len(rows))
-        return {"success": good, "of": len(rows), "rate": round(good / max(1, len(rows)), 4),
-                "wilson95": [round(low, 4), round(high, 4)]}
+        return {
+            "success": good,
+            "of": len(rows),
+            "rate": round(good / max(1, len(rows)), 4),
+            "wilson95": [round(low, 4), round(high, 4)],
+        }
 
     own, other = ([r for r in results if r["other"] is flag] for flag in (False, True))
     done = [r["time"] for r in results if r["success"]]
     return {
-        "own": share(own), "other_block": share(other),
+        "own": share(own),
+        "other_block": share(other),
         "by_colour": {c: share([r for r in results if r["target"] == c]) for c in COLOURS},
         "median_time_s": round(float(np.median(done)), 2) if done else None,
         "median_distance_m": round(float(np.median([r["distance"] for r in results])), 4),
         "median_peak_jerk": round(float(np.median([r["jerk"] for r in results])), 1),
-        "failed": [(r["seed"], r["instruction"], round(r["distance"], 3))
-                   for r in results if not r["success"]],
+        "failed": [
+            (r["seed"], r["instruction"], round(r["distance"], 3))
+            for r in results
+            if not r["success"]
+        ],
     }
 
 
@@ -95,13 +110,20 @@ def main() -> None:
     parser.add_argument("--other", action="store_true", help="also ask for another block")
     args = parser.parse_args()
     started = time.monotonic()
-    jobs = [(str(args.checkpoint), args.first_seed + i, other, args.delay, args.execution)
-            for i in range(args.episodes) for other in ([False, True] if args.other else [False])]
+    jobs = [
+        (str(args.checkpoint), args.first_seed + i, other, args.delay, args.execution)
+        for i in range(args.episodes)
+        for other in ([False, True] if args.other else [False])
+    ]
     with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
         results = pool.map(run, jobs, chunksize=2)
-    report = {"checkpoint": args.checkpoint.name, "delay": args.delay,
-              "execution": args.execution, **summary(results),
-              "seconds": round(time.monotonic() - started, 1)}
+    report = {
+        "checkpoint": args.checkpoint.name,
+        "delay": args.delay,
+        "execution": args.execution,
+        **summary(results),
+        "seconds": round(time.monotonic() - started, 1),
+    }
     print(json.dumps(report), flush=True)
 
 

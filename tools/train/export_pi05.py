@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from phyai_ros.engine.models.paligemma.config import describe as describe_sizes
 from phyai_ros.engine.models.paligemma.keys import checkpoint_tensors, key_table
@@ -24,8 +23,12 @@ if TYPE_CHECKING:
     from tools.train.pi05 import Pi05Trainee
 
 PICTURE = (3, 240, 320)
-HEADS = {"action_in_proj": "action_in", "action_out_proj": "action_out",
-         "time_mlp_in": "time_in", "time_mlp_out": "time_out"}
+HEADS = {
+    "action_in_proj": "action_in",
+    "action_out_proj": "action_out",
+    "time_mlp_in": "time_in",
+    "time_mlp_out": "time_out",
+}
 NORMS = {"VISUAL": "IDENTITY", "STATE": "QUANTILES", "ACTION": "QUANTILES"}
 GRIPPER = "finger_joint"
 
@@ -33,44 +36,64 @@ GRIPPER = "finger_joint"
 def write(model: Pi05Trainee, family: Pi05Family, data: Dataset, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     table = key_table(family.config, HEADS, adaptive=True)
-    weights = {k: v.to("cpu", torch.bfloat16).contiguous()
-               for k, v in checkpoint_tensors(model.policy, table).items()}
+    weights = {
+        k: v.to("cpu", torch.bfloat16).contiguous()
+        for k, v in checkpoint_tensors(model.policy, table).items()
+    }
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     length = int(family.prompts.ids.shape[1])
     _json(directory / "config.json", config(family, length))
     _json(directory / "architecture.json", describe_sizes(family.config))
-    found = {k: torch.from_numpy(np.asarray(v, np.float32))
-             for k, v in statistics(family, data).items()}
-    normaliser, restorer = (f"policy_{kind}_step_{i}_{name}_processor.safetensors" for kind, i, name
-                            in (("preprocessor", 3, "normalizer"),
-                                ("postprocessor", 0, "unnormalizer")))
+    found = {
+        k: torch.from_numpy(np.asarray(v, np.float32)) for k, v in statistics(family, data).items()
+    }
+    normaliser, restorer = (
+        f"policy_{kind}_step_{i}_{name}_processor.safetensors"
+        for kind, i, name in (
+            ("preprocessor", 3, "normalizer"),
+            ("postprocessor", 0, "unnormalizer"),
+        )
+    )
     save_file(found, directory / normaliser)
     save_file(found, directory / restorer)
     _json(directory / "policy_preprocessor.json", preprocessor(normaliser, length))
     _json(directory / "policy_postprocessor.json", postprocessor(restorer))
     family.tokenizer.save(str(directory / "tokenizer.json"))
-    _json(directory / "tokenizer_config.json", {
-        "tokenizer_class": "TokenizersBackend", "backend": "tokenizers", "bos_token": "<bos>",
-        "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>", "padding_side": "right",
-    })
+    _json(
+        directory / "tokenizer_config.json",
+        {
+            "tokenizer_class": "TokenizersBackend",
+            "backend": "tokenizers",
+            "bos_token": "<bos>",
+            "eos_token": "<eos>",
+            "pad_token": "<pad>",
+            "unk_token": "<unk>",
+            "padding_side": "right",
+        },
+    )
 
 
 def statistics(family: Pi05Family, data: Dataset) -> dict[str, np.ndarray]:
     """q01 and q99 are the extremes here: the normalisation covers all demonstrations."""
     moved = family.relative(data.raw_chunk, data.raw_state)
     found = {}
-    for feature, values, axes in (("observation.state", data.raw_state, (0,)),
-                                  ("action", moved, (0, 1))):
+    for feature, values, axes in (
+        ("observation.state", data.raw_state, (0,)),
+        ("action", moved, (0, 1)),
+    ):
         for name, value in describe(values, axes).items():
             found[f"{feature}.{name}"] = value
         found[f"{feature}.q01"], found[f"{feature}.q99"] = (
-            found[f"{feature}.min"], found[f"{feature}.max"])
+            found[f"{feature}.min"],
+            found[f"{feature}.max"],
+        )
     return found
 
 
 def _features() -> tuple[dict[str, Any], dict[str, Any]]:
     inputs: dict[str, Any] = {
-        f"observation.images.{c}": {"type": "VISUAL", "shape": list(PICTURE)} for c in CAMERAS}
+        f"observation.images.{c}": {"type": "VISUAL", "shape": list(PICTURE)} for c in CAMERAS
+    }
     inputs["observation.state"] = {"type": "STATE", "shape": [len(JOINTS)]}
     return inputs, {"action": {"type": "ACTION", "shape": [len(JOINTS)]}}
 
@@ -79,46 +102,87 @@ def config(family: Pi05Family, length: int) -> dict[str, Any]:
     inputs, outputs = _features()
     c = family.config
     return {
-        "type": "pi05", "n_obs_steps": 1, "input_features": inputs, "output_features": outputs,
-        "device": "cpu", "dtype": "float32", "paligemma_variant": "gemma_2b",
-        "action_expert_variant": "gemma_300m", "chunk_size": c.horizon,
-        "n_action_steps": c.horizon, "max_state_dim": c.state_width,
-        "max_action_dim": c.action_width, "num_inference_steps": c.denoising_steps,
-        "time_sampling_beta_alpha": 1.5, "time_sampling_beta_beta": 1.0,
-        "time_sampling_scale": 0.999, "time_sampling_offset": 0.001,
-        "min_period": c.min_period, "max_period": c.max_period, "use_relative_actions": True,
-        "relative_exclude_joints": [GRIPPER], "action_feature_names": list(JOINTS),
-        "rtc_config": None, "image_resolution": [c.vision.image_size] * 2, "empty_cameras": 0,
-        "tokenizer_max_length": length, "normalization_mapping": NORMS,
+        "type": "pi05",
+        "n_obs_steps": 1,
+        "input_features": inputs,
+        "output_features": outputs,
+        "device": "cpu",
+        "dtype": "float32",
+        "paligemma_variant": "gemma_2b",
+        "action_expert_variant": "gemma_300m",
+        "chunk_size": c.horizon,
+        "n_action_steps": c.horizon,
+        "max_state_dim": c.state_width,
+        "max_action_dim": c.action_width,
+        "num_inference_steps": c.denoising_steps,
+        "time_sampling_beta_alpha": 1.5,
+        "time_sampling_beta_beta": 1.0,
+        "time_sampling_scale": 0.999,
+        "time_sampling_offset": 0.001,
+        "min_period": c.min_period,
+        "max_period": c.max_period,
+        "use_relative_actions": True,
+        "relative_exclude_joints": [GRIPPER],
+        "action_feature_names": list(JOINTS),
+        "rtc_config": None,
+        "image_resolution": [c.vision.image_size] * 2,
+        "empty_cameras": 0,
+        "tokenizer_max_length": length,
+        "normalization_mapping": NORMS,
     }
 
 
 def preprocessor(statistics_file: str, length: int) -> dict[str, Any]:
     inputs, outputs = _features()
-    return {"name": "policy_preprocessor", "steps": [
-        {"registry_name": "rename_observations_processor", "config": {"rename_map": {}}},
-        {"registry_name": "to_batch_processor", "config": {}},
-        {"registry_name": "relative_actions_processor", "config": {
-            "enabled": True, "exclude_joints": [GRIPPER], "action_names": list(JOINTS)}},
-        {"registry_name": "normalizer_processor", "config": {
-            "eps": 1e-8, "features": inputs | outputs, "norm_map": NORMS},
-         "state_file": statistics_file},
-        {"registry_name": "pi05_prepare_state_tokenizer_processor_step", "config": {}},
-        {"registry_name": "tokenizer_processor", "config": {
-            "max_length": length, "task_key": "task", "padding_side": "right",
-            "padding": "max_length", "truncation": True, "tokenizer_name": "ur10e-small"}},
-        {"registry_name": "device_processor", "config": {"device": "cpu", "float_dtype": None}},
-    ]}
+    return {
+        "name": "policy_preprocessor",
+        "steps": [
+            {"registry_name": "rename_observations_processor", "config": {"rename_map": {}}},
+            {"registry_name": "to_batch_processor", "config": {}},
+            {
+                "registry_name": "relative_actions_processor",
+                "config": {
+                    "enabled": True,
+                    "exclude_joints": [GRIPPER],
+                    "action_names": list(JOINTS),
+                },
+            },
+            {
+                "registry_name": "normalizer_processor",
+                "config": {"eps": 1e-8, "features": inputs | outputs, "norm_map": NORMS},
+                "state_file": statistics_file,
+            },
+            {"registry_name": "pi05_prepare_state_tokenizer_processor_step", "config": {}},
+            {
+                "registry_name": "tokenizer_processor",
+                "config": {
+                    "max_length": length,
+                    "task_key": "task",
+                    "padding_side": "right",
+                    "padding": "max_length",
+                    "truncation": True,
+                    "tokenizer_name": "ur10e-small",
+                },
+            },
+            {"registry_name": "device_processor", "config": {"device": "cpu", "float_dtype": None}},
+        ],
+    }
 
 
 def postprocessor(statistics_file: str) -> dict[str, Any]:
     _, outputs = _features()
-    return {"name": "policy_postprocessor", "steps": [
-        {"registry_name": "unnormalizer_processor", "config": {
-            "eps": 1e-8, "features": outputs, "norm_map": NORMS}, "state_file": statistics_file},
-        {"registry_name": "absolute_actions_processor", "config": {"enabled": True}},
-        {"registry_name": "device_processor", "config": {"device": "cpu", "float_dtype": None}},
-    ]}
+    return {
+        "name": "policy_postprocessor",
+        "steps": [
+            {
+                "registry_name": "unnormalizer_processor",
+                "config": {"eps": 1e-8, "features": outputs, "norm_map": NORMS},
+                "state_file": statistics_file,
+            },
+            {"registry_name": "absolute_actions_processor", "config": {"enabled": True}},
+            {"registry_name": "device_processor", "config": {"device": "cpu", "float_dtype": None}},
+        ],
+    }
 
 
 def _json(path: Path, value: dict[str, Any]) -> None:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -28,25 +28,13 @@ NAMES = ("gr00t", "pi05")
 ARM = slice(0, 6)
 
 
-class Family(Protocol):
-    images: str
-    instructions: tuple[str, ...]
-    state: Range
-    chunk: Range
+class Family(ABC):
+    """What training needs of a model family. Arm joints are relative to the observed ones, the
+    gripper is absolute.
 
-    def build(self) -> nn.Module: ...
-    def fit(self, state: Tensor, chunk: Tensor) -> None: ...
-    def normalise_state(self, state: Tensor) -> Tensor: ...
-    def normalise_chunk(self, chunk: Tensor, state: Tensor) -> Tensor: ...
-    def restore_chunk(self, actions: Tensor, state: Tensor) -> Tensor: ...
-    def prompt(self, text: Tensor, state: Tensor) -> tuple[Tensor, Tensor]: ...
-    def garble(self, ids: Tensor, text: Tensor) -> Tensor: ...
-    def export(self, model: nn.Module, data: Dataset, directory: Path) -> None: ...
-    def random_batch(self, size: int, device: torch.device) -> Batch: ...
-
-
-class _Relative:
-    """Arm joints relative to the observed ones, the gripper absolute."""
+    images: name of the demonstrations' array. side: of its pictures, pixels. per_row: one action
+    range a chunk row instead of one for all. arrays: the prompts as tables.
+    """
 
     instructions: tuple[str, ...]
     images: str
@@ -79,8 +67,16 @@ class _Relative:
         chunk[..., ARM] += state[:, None, ARM]
         return chunk
 
+    @abstractmethod
+    def build(self) -> nn.Module: ...
+
+    @abstractmethod
     def prompt(self, text: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError
+        """text [b], numbers of instructions; state [b, n] normalised -> ids, valid [b, length]."""
+
+    @abstractmethod
+    def export(self, model: nn.Module, data: Dataset, directory: Path) -> None:
+        """Write the checkpoint."""
 
     def table(self, name: str, device: torch.device) -> Tensor:
         """One of the prompts' arrays on the device."""
@@ -100,14 +96,19 @@ class _Relative:
         """Of the right shapes, to compile on."""
         text = torch.randint(len(self.instructions), (size,), device=device)
         state = torch.rand(size, STATE, device=device) * 2 - 1
-        images = torch.randint(0, 256, (size, VIEWS, 3, self.side, self.side), device=device,
-                               dtype=torch.uint8)
-        return Batch(images, *self.prompt(text, state), state,
-                     torch.randn(size, HORIZON, STATE, device=device),
-                     *(torch.randn(size, n, device=device) for n in PROBES))
+        images = torch.randint(
+            0, 256, (size, VIEWS, 3, self.side, self.side), device=device, dtype=torch.uint8
+        )
+        return Batch(
+            images,
+            *self.prompt(text, state),
+            state,
+            torch.randn(size, HORIZON, STATE, device=device),
+            *(torch.randn(size, n, device=device) for n in PROBES),
+        )
 
 
-class Gr00tFamily(_Relative):
+class Gr00tFamily(Family):
     """Isaac-GR00T: one range a chunk row."""
 
     images, per_row = "images_gr00t", True
@@ -118,11 +119,16 @@ class Gr00tFamily(_Relative):
         size = BackboneSize()
         self.side = size.image
         self.tokenizer = make_tokenizer([*self.instructions, "user\n"])
-        self.prompts = prompt_table(self.tokenizer, list(self.instructions), size.views,
-                                    size.view_tokens)
+        self.prompts = prompt_table(
+            self.tokenizer, list(self.instructions), size.views, size.view_tokens
+        )
         p = self.prompts
-        self.arrays = {"ids": p.ids, "valid": p.valid, "fillers": fillers(self.tokenizer),
-                       "words": replaceable(self.tokenizer, p.ids, len(p.prefix))}
+        self.arrays = {
+            "ids": p.ids,
+            "valid": p.valid,
+            "fillers": fillers(self.tokenizer),
+            "words": replaceable(self.tokenizer, p.ids, len(p.prefix)),
+        }
 
     def build(self) -> nn.Module:
         return Gr00t(self.prompts, PROBES)
@@ -131,10 +137,11 @@ class Gr00tFamily(_Relative):
         return self.table("ids", text.device)[text], self.table("valid", text.device)[text]
 
     def export(self, model: nn.Module, data: Dataset, directory: Path) -> None:
+        assert isinstance(model, Gr00t)
         export_gr00t.write(model, self, data, directory)
 
 
-class Pi05Family(_Relative):
+class Pi05Family(Family):
     """LeRobot: one range a column over all rows; the state as numbers in the prompt."""
 
     images, per_row = "images_pi05", False
@@ -147,9 +154,14 @@ class Pi05Family(_Relative):
         self.config = flow_config(self.prompts.vocab, STATE, STATE, HORIZON)
         self.side = self.config.vision.image_size
         p = self.prompts
-        self.arrays = {"ids": p.ids, "valid": p.valid, "numbers": p.numbers,
-                       "edges": np.linspace(-1, 1, 257)[:-1], "fillers": fillers(self.tokenizer),
-                       "words": replaceable(self.tokenizer, p.ids)}
+        self.arrays = {
+            "ids": p.ids,
+            "valid": p.valid,
+            "numbers": p.numbers,
+            "edges": np.linspace(-1, 1, 257)[:-1],
+            "fillers": fillers(self.tokenizer),
+            "words": replaceable(self.tokenizer, p.ids),
+        }
 
     def build(self) -> nn.Module:
         return Pi05Trainee(self.config, VIEWS, PROBES)
@@ -164,11 +176,12 @@ class Pi05Family(_Relative):
         return torch.where(rows < 0, found, rows), self.table("valid", text.device)[text]
 
     def export(self, model: nn.Module, data: Dataset, directory: Path) -> None:
+        assert isinstance(model, Pi05Trainee)
         export_pi05.write(model, self, data, directory)
 
 
 def make(name: str) -> Family:
-    return {"gr00t": Gr00tFamily, "pi05": Pi05Family}[name]()
+    return Gr00tFamily() if name == "gr00t" else Pi05Family()
 
 
 def save_state(model: nn.Module, directory: Path) -> None:

@@ -100,6 +100,8 @@ class Merger(nn.Module):
 class Vision(nn.Module):
     """uint8-derived pixels [views, 3, image, image] in [-1, 1] -> tokens, DeepStack tokens."""
 
+    order: Tensor
+
     def __init__(self, size: BackboneSize) -> None:
         super().__init__()
         self.size = size
@@ -120,7 +122,7 @@ class Vision(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
 
     def _group(self, x: Tensor) -> Tensor:
-        """[views, channels, rows, cols] -> [views, rows * cols, channels], merge groups together."""
+        """[views, channels, rows, cols] -> [views, rows * cols, channels], by merge group."""
         m = self.size.merge
         views, channels, rows, cols = x.shape
         x = x.view(views, channels, rows // m, m, cols // m, m)
@@ -224,8 +226,9 @@ class Backbone(nn.Module):
         position, index = 0, 0
         while index < length:
             if index < len(prompt) and prompt[index] == image_token:
-                axes += [(position, position + r, position + c) for r in range(side)
-                         for c in range(side)]
+                axes += [
+                    (position, position + r, position + c) for r in range(side) for c in range(side)
+                ]
                 position, index = position + side, index + side * side
             else:
                 axes.append((position,) * 3)
@@ -233,8 +236,10 @@ class Backbone(nn.Module):
         half = self.size.head_dim // 2
         frequency = self.size.theta ** (-torch.arange(half).double() / half)
         _, rows, cols = self.size.sections
-        axis = [1 if j % 3 == 1 and j < 3 * rows else 2 if j % 3 == 2 and j < 3 * cols else 0
-                for j in range(half)]
+        axis = [
+            1 if j % 3 == 1 and j < 3 * rows else 2 if j % 3 == 2 and j < 3 * cols else 0
+            for j in range(half)
+        ]
         angle = torch.tensor(axes).double()[:, axis] * frequency
         angle = torch.cat((angle, angle), dim=-1)
         return angle.cos().float(), angle.sin().float()

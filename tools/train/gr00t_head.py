@@ -85,8 +85,9 @@ class Attention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-    def forward(self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None,
-                draws: int = 1) -> Tensor:
+    def forward(
+        self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None, draws: int = 1
+    ) -> Tensor:
         """context may be shared by ``draws`` consecutive rows of x."""
         context = x if context is None else context
         k, v = self._split(self.to_k(context)), self._split(self.to_v(context))
@@ -100,15 +101,25 @@ class Attention(nn.Module):
         return self.to_out[0](y.transpose(1, 2).flatten(2))
 
 
+class GeluLinear(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.proj(x), approximate="tanh")
+
+
 class FeedForward(nn.Module):
     def __init__(self, inner: int) -> None:
         super().__init__()
-        first = nn.Module()
-        first.proj = nn.Linear(inner, 4 * inner)
-        self.net = nn.ModuleList([first, nn.Identity(), nn.Linear(4 * inner, inner)])
+        # The middle place is the reference's dropout.
+        self.net = nn.Sequential(
+            GeluLinear(inner, 4 * inner), nn.Identity(), nn.Linear(4 * inner, inner)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.net[2](F.gelu(self.net[0].proj(x), approximate="tanh"))
+        return self.net(x)
 
 
 class VLBlock(nn.Module):
@@ -122,6 +133,19 @@ class VLBlock(nn.Module):
         return x + self.ff(self.norm3(x))
 
 
+class VLStack(nn.Module):
+    def __init__(self, size: HeadSize) -> None:
+        super().__init__()
+        self.transformer_blocks = nn.ModuleList(
+            VLBlock(size.backbone, size.vl_heads) for _ in range(size.vl_layers)
+        )
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        for block in self.transformer_blocks:
+            x = block(x, mask)
+        return x
+
+
 class DiTBlock(nn.Module):
     def __init__(self, size: HeadSize, cross: bool) -> None:
         super().__init__()
@@ -131,22 +155,30 @@ class DiTBlock(nn.Module):
         self.ff = FeedForward(size.inner)
         self.width = size.inner
 
-    def forward(self, x: Tensor, time: Tensor, context: Tensor | None, mask: Tensor | None,
-                draws: int) -> Tensor:
+    def forward(
+        self, x: Tensor, time: Tensor, context: Tensor | None, mask: Tensor | None, draws: int
+    ) -> Tensor:
         scale, shift = self.norm1["linear"](F.silu(time))[:, None].chunk(2, dim=-1)
         y = F.layer_norm(x, (self.width,), eps=1e-5) * (1 + scale) + shift
         x = x + self.attn1(y, context, mask, draws if context is not None else 1)
         return x + self.ff(F.layer_norm(x, (self.width,), eps=1e-5))
 
 
+class TimeEmbedding(nn.Module):
+    def __init__(self, inner: int) -> None:
+        super().__init__()
+        self.linear_1 = nn.Linear(256, inner)
+        self.linear_2 = nn.Linear(inner, inner)
+
+    def forward(self, encoding: Tensor) -> Tensor:
+        return self.linear_2(F.silu(self.linear_1(encoding)))
+
+
 class DiT(nn.Module):
     def __init__(self, size: HeadSize) -> None:
         super().__init__()
         self.width = size.inner
-        embedder = nn.Module()
-        embedder.linear_1 = nn.Linear(256, size.inner)
-        embedder.linear_2 = nn.Linear(size.inner, size.inner)
-        self.timestep_encoder = nn.ModuleDict({"timestep_embedder": embedder})
+        self.timestep_encoder = nn.ModuleDict({"timestep_embedder": TimeEmbedding(size.inner)})
         self.transformer_blocks = nn.ModuleList(
             DiTBlock(size, cross=i % 2 == 0) for i in range(size.layers)
         )
@@ -156,12 +188,12 @@ class DiT(nn.Module):
     def time(self, bucket: Tensor) -> Tensor:
         rate = torch.exp(-torch.arange(128, device=bucket.device) * (math.log(1e4) / 127))
         angle = bucket.float()[:, None] * rate
-        embedder = self.timestep_encoder["timestep_embedder"]
         encoding = torch.cat((angle.cos(), angle.sin()), dim=-1)
-        return embedder.linear_2(F.silu(embedder.linear_1(encoding)))
+        return self.timestep_encoder["timestep_embedder"](encoding)
 
-    def forward(self, x: Tensor, bucket: Tensor, vl: Tensor, text: Tensor, image: Tensor,
-                draws: int) -> Tensor:
+    def forward(
+        self, x: Tensor, bucket: Tensor, vl: Tensor, text: Tensor, image: Tensor, draws: int
+    ) -> Tensor:
         time = self.time(bucket)
         for i, block in enumerate(self.transformer_blocks):
             if i % 2:
@@ -179,10 +211,7 @@ class ActionHead(nn.Module):
         self.size = size
         n, e = size.embodiments, embodiment
         self.vlln = nn.LayerNorm(size.backbone)
-        self.vl_self_attention = nn.ModuleDict(
-            {"transformer_blocks": nn.ModuleList(
-                VLBlock(size.backbone, size.vl_heads) for _ in range(size.vl_layers))}
-        )
+        self.vl_self_attention = VLStack(size)
         self.state_encoder = CategoryMLP(n, size.state, size.hidden, size.inner, e)
         self.action_encoder = ActionEncoder(size, e)
         self.action_decoder = CategoryMLP(n, size.output, size.hidden, size.action, e)
@@ -191,14 +220,18 @@ class ActionHead(nn.Module):
 
     def condition(self, features: Tensor, valid: Tensor) -> Tensor:
         """Backbone features [b, L, D], valid [b, L] -> what the DiT attends to."""
-        x = self.vlln(features)
-        mask = valid[:, None, None, :]
-        for block in self.vl_self_attention["transformer_blocks"]:
-            x = block(x, mask)
-        return x
+        return self.vl_self_attention(self.vlln(features), valid[:, None, None, :])
 
-    def velocity(self, x: Tensor, bucket: Tensor, state: Tensor, vl: Tensor, text: Tensor,
-                 image: Tensor, draws: int = 1) -> Tensor:
+    def velocity(
+        self,
+        x: Tensor,
+        bucket: Tensor,
+        state: Tensor,
+        vl: Tensor,
+        text: Tensor,
+        image: Tensor,
+        draws: int = 1,
+    ) -> Tensor:
         """x [b * draws, horizon, action], bucket [b * draws], state [b, state] -> like x.
 
         text, image: [b, L] bool, which of vl's tokens the even blocks may see."""

@@ -30,9 +30,14 @@ def _gr00t() -> ImageRules:
 
 def image_settings(side: int) -> dict[str, Any]:
     """processor_config.json's image keys: squeeze the whole picture to a square, cut nothing."""
-    return {"image_crop_size": [side, side], "image_target_size": [side, side],
-            "shortest_image_edge": None, "crop_fraction": None, "use_albumentations": False,
-            "letter_box_transform": False}
+    return {
+        "image_crop_size": [side, side],
+        "image_target_size": [side, side],
+        "shortest_image_edge": None,
+        "crop_fraction": None,
+        "use_albumentations": False,
+        "letter_box_transform": False,
+    }
 
 
 def _pi05(picture: np.ndarray) -> np.ndarray:

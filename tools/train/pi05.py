@@ -21,17 +21,22 @@ SCALE, OFFSET = 0.999, 0.001
 def flow_config(vocabulary: int, state: int, action: int, horizon: int) -> FlowConfig:
     gemma = {"depth": 4, "heads": 4, "kv_heads": 1, "head_dim": 32, "vocabulary": vocabulary}
     return FlowConfig(
-        vision=SiglipConfig(width=128, depth=4, mlp_width=512, heads=4, patch_size=14,
-                            image_size=140),
+        vision=SiglipConfig(
+            width=128, depth=4, mlp_width=512, heads=4, patch_size=14, image_size=140
+        ),
         language=GemmaConfig(width=128, mlp_width=512, **gemma),
         expert=GemmaConfig(width=128, mlp_width=384, **gemma),
-        horizon=horizon, action_width=action, state_width=state, denoising_steps=5,
+        horizon=horizon,
+        action_width=action,
+        state_width=state,
+        denoising_steps=5,
     )
 
 
 class Pi05Trainee(nn.Module):
-    def __init__(self, config: FlowConfig, views: int, probes: tuple[int, int],
-                 draws: int = 4) -> None:
+    def __init__(
+        self, config: FlowConfig, views: int, probes: tuple[int, int], draws: int = 4
+    ) -> None:
         super().__init__()
         self.policy = Pi05(config)
         self.draws = draws
@@ -54,7 +59,8 @@ class Pi05Trainee(nn.Module):
         x = time[:, :, None] * noise + (1 - time[:, :, None]) * target
         many = Prefix(
             tuple(KeyValue(*(self._repeat(t) for t in kv)) for kv in prefix.layers),
-            self._repeat(prefix.mask), Rope(*(self._repeat(t) for t in prefix.positions)),
+            self._repeat(prefix.mask),
+            Rope(*(self._repeat(t) for t in prefix.positions)),
         )
         v = self.policy.velocity(x, many, self.policy.condition(time))
         spots = prefix.layers[-1].value[:, 0, : features.shape[1] * features.shape[2]]

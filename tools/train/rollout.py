@@ -49,9 +49,18 @@ def observe(world: World, cameras: tuple[str, ...]) -> Observation:
     return Observation(images, world.state().joints, world.instruction, world.time)
 
 
-def episode(policy: Infers, cameras: tuple[str, ...], world: World, seed: int, *,
-            instruction: str | None = None, delay: int = 2, execution: int = 8,
-            limit: float = task.TIME_LIMIT, stay: bool = False) -> Result:
+def episode(
+    policy: Infers,
+    cameras: tuple[str, ...],
+    world: World,
+    seed: int,
+    *,
+    instruction: str | None = None,
+    delay: int = 2,
+    execution: int = 8,
+    limit: float = task.TIME_LIMIT,
+    stay: bool = False,
+) -> Result:
     """One seeded episode. instruction: instead of the seed's own. stay: do not stop at success."""
     state = world.reset(seed)
     if instruction is not None:
@@ -81,11 +90,21 @@ def episode(policy: Infers, cameras: tuple[str, ...], world: World, seed: int, *
             break
     tip, _ = world.physics.tool()
     blocks = world.state().blocks
-    away = {c: float(np.linalg.norm(tip - task.target_point(np.array(b[:2]))))
-            for c, b in blocks.items()}
+    away = {
+        c: float(np.linalg.norm(tip - task.target_point(np.array(b[:2]))))
+        for c, b in blocks.items()
+    }
     jerk = np.abs(np.diff(np.array(commands)[:, :6], 3, axis=0)).max() / STEP**3
-    return Result(seed, world.instruction, world.target, world.success(), world.time,
-                  away.pop(world.target), min(away.values()), float(jerk))
+    return Result(
+        seed,
+        world.instruction,
+        world.target,
+        world.success(),
+        world.time,
+        away.pop(world.target),
+        min(away.values()),
+        float(jerk),
+    )
 
 
 def _noise_shape(policy: Any) -> tuple[int, int]:

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from tokenizers import AddedToken
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 SPECIALS = (
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
-    "<|image_pad|>", "<|video_pad|>",
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
 )
 CHAT_TEMPLATE = (
     "{%- for message in messages %}{{- '<|im_start|>' + message.role + '\\n' }}"
@@ -34,8 +38,10 @@ def make_tokenizer(corpus: list[str], merges: int = 120) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     trainer = trainers.BpeTrainer(
-        vocab_size=256 + merges, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=[], show_progress=False,
+        vocab_size=256 + merges,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(corpus, trainer)
     tokenizer.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SPECIALS])
@@ -83,16 +89,25 @@ def prompt_table(
         assert e[: len(prefix)] == prefix, "an instruction's tokens merge into the prompt's"
         ids[row, : len(e)], valid[row, : len(e)] = e, True
     vocab = -(-tokenizer.get_vocab_size() // 64) * 64
-    return PromptTable(tuple(instructions), prefix, ids, valid, vocab,
-                       tokenizer.token_to_id("<|image_pad|>"))
+    image = tokenizer.token_to_id("<|image_pad|>")
+    assert image is not None
+    return PromptTable(tuple(instructions), prefix, ids, valid, vocab, image)
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
     tokenizer.save(str(directory / "tokenizer.json"))
-    (directory / "tokenizer_config.json").write_text(json.dumps({
-        "tokenizer_class": "TokenizersBackend", "backend": "tokenizers",
-        "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "padding_side": "left",
-    }, indent=1))
+    (directory / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "tokenizer_class": "TokenizersBackend",
+                "backend": "tokenizers",
+                "eos_token": "<|im_end|>",
+                "pad_token": "<|endoftext|>",
+                "padding_side": "left",
+            },
+            indent=1,
+        )
+    )
     (directory / "chat_template.jinja").write_text(CHAT_TEMPLATE)
 
 
@@ -103,11 +118,14 @@ def make_pi05_tokenizer(corpus: list[str]) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     numbers = [f" {i}" for i in range(256)]
     trainer = trainers.BpeTrainer(
-        vocab_size=2048, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=["<pad>", "<eos>", "<bos>", "<unk>"], show_progress=False,
+        vocab_size=2048,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<pad>", "<eos>", "<bos>", "<unk>"],
+        show_progress=False,
     )
-    tokenizer.train_from_iterator([*corpus, *numbers * 2, "Task:", " State:", ";\nAction: "],
-                                  trainer)
+    tokenizer.train_from_iterator(
+        [*corpus, *numbers * 2, "Task:", " State:", ";\nAction: "], trainer
+    )
     # Below the range the bin is -1, which the pre-tokenizer would split in two.
     tokenizer.add_tokens([AddedToken(" -1", normalized=False)])
     tokenizer.post_processor = processors.TemplateProcessing(

@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Train one small checkpoint on demonstrations made by ``tools.train.demonstrations``.
 
-    python -m tools.train.train --family gr00t --data DIR --out phyai_ros/checkpoints/gr00t_ur10e_small
+    python -m tools.train.train --family gr00t --data DIR --out DIR
 
 All data lie in the device's memory as uint8; a step draws its batch by index. The schedule ends at
 ``--steps`` or at ``--minutes``, whichever comes first, and the learning rate follows that progress.
@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -22,6 +22,9 @@ from torch import Tensor
 from tools.train import families
 from tools.train.batch import Batch
 from tools.train.dataset import Dataset, wait_for
+
+WINDOW = 50
+"""Steps between looks at the loss."""
 
 
 def learning_rate(progress: float, peak: float, warm_up: float = 0.03) -> float:
@@ -32,8 +35,37 @@ def learning_rate(progress: float, peak: float, warm_up: float = 0.03) -> float:
     return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * x)))
 
 
-def make_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor],
-              compiled: bool) -> Callable[[Batch, float, float], dict[str, Tensor]]:
+class Guard:
+    """Goes back to the last good average when the loss blows up, and halves the rate.
+
+    Attention logits without normalisation diverge now and then in bfloat16; an hour of work should
+    not hang on that.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], average: list[Tensor]) -> None:
+        self._parameters, self._average = [p.detach() for p in parameters], average
+        self._saved = [a.clone() for a in average]
+        self._best = math.inf
+        self.scale = 1.0
+
+    def look(self, loss: float) -> bool:
+        """loss: mean since the last look. True where the weights were set back."""
+        if loss < 1.5 * self._best:
+            self._best = min(self._best, loss)
+            torch._foreach_copy_(self._saved, self._average)
+            return False
+        if loss < 3 * self._best:
+            return False
+        print(f"loss {loss:.5f} after {self._best:.5f}: back to the last good weights", flush=True)
+        torch._foreach_copy_(self._parameters, self._saved)
+        torch._foreach_copy_(self._average, self._saved)
+        self.scale /= 2
+        return True
+
+
+def make_step(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, average: list[Tensor], compiled: bool
+) -> Callable[[Batch, float, float], dict[str, Tensor]]:
     parameters = [p for p in model.parameters() if p.requires_grad]
 
     def losses(batch: Batch) -> dict[str, Tensor]:
@@ -67,8 +99,14 @@ def train(args: argparse.Namespace) -> None:
         families.load_state(model, args.resume)
     parameters = [p for p in model.parameters() if p.requires_grad]
     average = [p.detach().clone() for p in parameters]
-    optimizer = torch.optim.AdamW(parameters, lr=0.0, betas=(0.9, 0.98), eps=1e-8,
-                                  weight_decay=args.weight_decay, fused=device.type == "cuda")
+    optimizer = torch.optim.AdamW(
+        parameters,
+        lr=0.0,
+        betas=(0.9, 0.98),
+        eps=1e-8,
+        weight_decay=args.weight_decay,
+        fused=device.type == "cuda",
+    )
     step = make_step(model, optimizer, average, compiled=not args.eager)
     if device.type == "cuda":  # compile while the demonstrations are still being rendered
         for _ in range(3):
@@ -82,29 +120,43 @@ def train(args: argparse.Namespace) -> None:
     began, progress, number, shown = time.monotonic(), 0.0, 0, 0.0
     sums: dict[str, Tensor] = {}
     counted = 0
+    guard = Guard(parameters, average)
     while progress < 1.0:
-        rate = learning_rate(progress, args.rate)
+        rate = learning_rate(progress, args.rate) * guard.scale
         parts = step(data.batch(args.batch), rate, min(args.ema, (1 + number) / (10 + number)))
         number, counted = number + 1, counted + 1
         for name, value in parts.items():
             sums[name] = sums.get(name, 0) + value
         elapsed = time.monotonic() - began
         progress = max(number / args.steps, elapsed / (60 * args.minutes))
-        if number % 50 == 0 and elapsed - shown > 10 or progress >= 1.0:
+        if number % WINDOW == 0 and guard.look(float(sums["flow"]) / counted):
+            optimizer.state.clear()
+            sums, counted = {}, 0
+        if counted and ((number % WINDOW == 0 and elapsed - shown > 10) or progress >= 1.0):
             shown = elapsed
             text = " ".join(f"{k} {float(v) / counted:.5f}" for k, v in sums.items())
-            print(f"{args.family} step {number} {elapsed:.0f} s {number / elapsed:.1f}/s "
-                  f"rate {rate:.1e} {text}", flush=True)
+            print(
+                f"{args.family} step {number} {elapsed:.0f} s {number / elapsed:.1f}/s "
+                f"rate {rate:.1e} {text}",
+                flush=True,
+            )
             sums, counted = {}, 0
     with torch.no_grad():
         for p, a in zip(parameters, average, strict=True):
             p.copy_(a)
     families.save_state(model, args.state or args.out)
     model.eval()
-    report = {"family": args.family, "steps": number, "batch": args.batch, "seed": args.seed,
-              "samples": len(data), "seconds": round(time.monotonic() - began, 1),
-              "error_rad": data.errors(model), "torch": torch.__version__,
-              "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu"}
+    report = {
+        "family": args.family,
+        "steps": number,
+        "batch": args.batch,
+        "seed": args.seed,
+        "samples": len(data),
+        "seconds": round(time.monotonic() - began, 1),
+        "error_rad": data.errors(model),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+    }
     family.export(model, data, Path(args.out))
     print(json.dumps(report), flush=True)
 
@@ -119,7 +171,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--minutes", type=float, default=60.0, help="end the schedule here at last")
     parser.add_argument("--batch", type=int, default=2048)
-    parser.add_argument("--rate", type=float, default=1e-3, help="peak learning rate")
+    parser.add_argument("--rate", type=float, default=5e-4, help="peak learning rate")
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--ema", type=float, default=0.999)
     parser.add_argument("--seed", type=int, default=0)

@@ -60,7 +60,7 @@ def _colour(token: str) -> bool:
 
 def replaceable(tokenizer: Tokenizer, ids: np.ndarray, start: int = 0) -> np.ndarray:
     """Which of ids [instructions, length] are words and no colours, from column ``start`` on."""
-    tokens = {t: i for t, i in tokenizer.get_vocab().items()}
+    tokens = tokenizer.get_vocab()
     words = [i for t, i in tokens.items() if _WORD.fullmatch(t) and not _colour(t)]
     colours = [i for t, i in tokens.items() if _colour(t)]
     if not np.isin(ids, colours).any(axis=1).all():
@@ -71,7 +71,10 @@ def replaceable(tokenizer: Tokenizer, ids: np.ndarray, start: int = 0) -> np.nda
 def fillers(tokenizer: Tokenizer) -> np.ndarray:
     """Token ids that may stand in for a word: all pieces of text but colours and numbers."""
     special = set(tokenizer.get_added_tokens_decoder())
-    return np.array(sorted(
-        i for t, i in tokenizer.get_vocab().items()
-        if i not in special and not _colour(t) and not re.search("[0-9]", t)
-    ))
+    return np.array(
+        sorted(
+            i
+            for t, i in tokenizer.get_vocab().items()
+            if i not in special and not _colour(t) and not re.search("[0-9]", t)
+        )
+    )
