@@ -155,6 +155,14 @@ class RtcVjp(Replace):
     guidance: str | None = "rtc_vjp"
 
 
+class RtcOverlap(Replace):
+    """GR00T N1.7's own real-time chunking: the overlap starts from the old chunk instead of from
+    noise, its committed rows do not move."""
+
+    name = "rtc_overlap"
+    guidance: str | None = "rtc_overlap"
+
+
 class RtcTrained(Replace):
     """Training-time real-time chunking (arXiv 2512.05964): the committed prefix is an input of the
     network. A chunk that comes later than the prefix it was made for is discarded."""
@@ -176,10 +184,11 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 """Methods that ask nothing of the policy."""
 GUIDED: dict[str, Callable[..., Method]] = {
-    m.name: m for m in (RtcIdentity, RtcVjp, RtcTrained, Seam)
+    m.name: m for m in (RtcIdentity, RtcVjp, RtcOverlap, RtcTrained, Seam)
 }
 """Methods that need a policy whose ``PolicySpec.guidance_methods`` has them, and whoever calls it
 to hand over the left-over actions (control.leftover)."""
+NAMES = tuple(sorted({**METHODS, **GUIDED}))
 
 
 def make(name: str, **options: Any) -> Method:

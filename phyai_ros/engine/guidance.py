@@ -16,7 +16,10 @@ RTC_IDENTITY = "rtc_identity"
 RTC_OVERLAP = "rtc_overlap"
 RTC_VJP = "rtc_vjp"
 RTC_TRAINED = "rtc_trained"
-METHODS = (RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, RTC_TRAINED)
+SEAM = "seam"
+METHODS = (RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, RTC_TRAINED, SEAM)
+SEAM_SHARE = 0.4
+"""Share of the horizon that ``seam`` pulls: 20 rows of 50 in the paper."""
 
 
 def guide(
@@ -45,6 +48,8 @@ def guide(
         return rtc.RtcVjp(y, _identity_weights(guidance, shape, adapter).to(device))
     if methods == {RTC_TRAINED}:
         return rtc.RtcTrained(y, _committed(guidance, shape[1], adapter).to(device))
+    if methods == {SEAM}:
+        return solver.Seam(y, _seam_weights(guidance, shape, adapter).to(device))
     rate = float(getattr(adapter, "rtc_ramp_rate", 6.0))
     overlap = [0 if g is None else len(g.leftover) for g in guidance]
     frozen = [0 if g is None else g.committed for g in guidance]
@@ -77,5 +82,25 @@ def _identity_weights(
             rows = len(wish.leftover)
             end = max(wish.committed, min(horizon - wish.execution_horizon, rows))
             row = solver.prefix_weights(wish.committed, end, horizon)
-            weights[i, :, : adapter.spec.action_dim] = row[:, None]
+            weights[i, :, : adapter.spec.action_dim] = row[:, None] * _columns(wish, adapter)
     return weights
+
+
+def _seam_weights(
+    guidance: Sequence[Guidance | None], shape: tuple[int, ...], adapter: GuidableAdapter
+) -> torch.Tensor:
+    """1 on the leading rows that are pulled: ``SEAM_SHARE`` of the horizon, or as many as the
+    left-over has; 0 elsewhere and in the columns that the robot does not have."""
+    weights = torch.zeros(shape)
+    for i, wish in enumerate(guidance):
+        if wish is not None:
+            rows = min(len(wish.leftover), round(SEAM_SHARE * shape[1]))
+            weights[i, :rows, : adapter.spec.action_dim] = _columns(wish, adapter)
+    return weights
+
+
+def _columns(wish: Guidance, adapter: GuidableAdapter) -> torch.Tensor:
+    """float32 [action_dim]: 1 in the columns to agree in."""
+    if wish.columns is None:
+        return torch.ones(adapter.spec.action_dim)
+    return torch.from_numpy(np.asarray(wish.columns, dtype=np.float32))

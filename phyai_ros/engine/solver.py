@@ -168,6 +168,24 @@ class RtcIdentity(Guide):
         return torch.add(v, error, alpha=weight)
 
 
+class Seam(Guide):
+    """Seam guidance (arXiv 2607.04609): after each Euler step the leading rows are pulled towards
+    what the left-over chunk would be at that flow time, x <- x + 2 strength tau (tau Y - x) with
+    tau the time reached. Written as a velocity, so that the solver stays what it is.
+
+    target: Y [B, horizon, dim], normalised. weights: broadcast to it, 1 on the rows pulled.
+    """
+
+    def __init__(self, target: torch.Tensor, weights: torch.Tensor, strength: float = 0.1):
+        self.target, self.weights, self.strength = target, weights, strength
+
+    def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
+        reached = tau + 1.0 / steps
+        stepped = torch.add(x, v, alpha=1.0 / steps)
+        pull = (reached * self.target - stepped) * self.weights
+        return torch.add(v, pull, alpha=2.0 * self.strength * reached * steps)
+
+
 class RtcOverlap(Guide):
     """GR00T N1.7's own real-time chunking: the rows that overlap the previous chunk start from it
     instead of from noise; frozen rows do not move, the rest of the overlap moves with a strength

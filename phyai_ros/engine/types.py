@@ -43,12 +43,15 @@ class Guidance:
     committed: leading rows that will be executed whatever the new chunk says (the delay d).
     method: one of ``PolicySpec.guidance_methods``.
     execution_horizon: rows executed before the next handoff (the paper's s).
+    columns: bool [action_dim], the columns to agree in, None for all. Grippers and columns that
+        move nothing may be left out. A method that takes whole rows as given does not look at it.
     """
 
     leftover: np.ndarray
     committed: int
     method: str
     execution_horizon: int
+    columns: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class PolicySpec:
     state, action: features in order; their sizes add up to the vector's length.
     state_names, action_names: one name a column where the checkpoint tells, else ``feature.i``.
     horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
-    guidance_methods: the handoff guidance the solver can do.
+    guidance_methods: the handoff guidance the solver can do. trained_delay: most committed rows
+    that ``rtc_trained`` may be given, 0 where the policy was not trained so.
     camera_sizes: camera -> (height, width) its images must have; one not named takes any size.
     ignores: conditions of an observation that the policy does not look at: instruction, state.
     history: earlier observations that a request uses besides its own (``Observation.history``).
@@ -107,6 +111,7 @@ class PolicySpec:
     embodiment: str | None = None
     embodiments: tuple[str, ...] = ()
     guidance_methods: tuple[str, ...] = ()
+    trained_delay: int = 0
     max_prompt_tokens: int | None = None
     image_size: tuple[int, int] | None = None
     camera_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -139,3 +144,11 @@ def _column_names(features: Sequence[FeatureSpec]) -> tuple[str, ...]:
 class PolicyError(ValueError):
     """A checkpoint, robot or observation that cannot be used; the text says file, key, expected,
     found and what there is to choose from."""
+
+
+class EmbodimentError(PolicyError):
+    """The checkpoint has several embodiments and none, or none of them, was named."""
+
+    def __init__(self, text: str, choices: Sequence[str]) -> None:
+        super().__init__(text)
+        self.choices = tuple(choices)

@@ -60,6 +60,11 @@ def check_guidance(guidance: Guidance, spec: PolicySpec) -> None:
         )
     if not np.isfinite(leftover).all():
         raise PolicyError("guidance.leftover: not finite")
+    if guidance.columns is not None and np.shape(guidance.columns) != (spec.action_dim,):
+        raise PolicyError(
+            f"guidance.columns: expected {spec.action_dim} values, "
+            f"found shape {list(np.shape(guidance.columns))}"
+        )
     rows = len(leftover)
     if not 0 <= guidance.committed <= rows or rows > spec.horizon:
         raise PolicyError(

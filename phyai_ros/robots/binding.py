@@ -166,6 +166,11 @@ class Binding:
             out[:, self._column[i]] = value
         return out
 
+    def action_columns(self, exclude: Sequence[str] = ()) -> np.ndarray:
+        """bool [action_dim]: columns that move a joint which is not in ``exclude``."""
+        used = [self._column[i] for i, n in enumerate(self.joint_names) if n not in exclude]
+        return np.isin(np.arange(self.spec.action_dim), used)
+
     def _anchor(self, name: str, joints: Mapping[str, float]) -> float:
         return float(self._command_maps[name].to_model(np.asarray(joints[name], np.float64)))
 

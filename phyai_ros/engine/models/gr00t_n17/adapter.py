@@ -10,7 +10,7 @@ import torch
 
 from phyai_ros.engine import tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP, RTC_VJP
+from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, SEAM
 from phyai_ros.engine.image import images_in_order
 from phyai_ros.engine.models.gr00t_n17.codec import Codec
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
@@ -89,7 +89,7 @@ class GrootAdapter:
             embodiment=sidecars.embodiment,
             embodiments=sidecars.embodiments,
             max_prompt_tokens=_MAX_PROMPT_TOKENS,
-            guidance_methods=(RTC_OVERLAP, RTC_IDENTITY, RTC_VJP),
+            guidance_methods=(RTC_OVERLAP, RTC_IDENTITY, RTC_VJP, SEAM),
         )
 
     def _check(self) -> None:

@@ -34,11 +34,13 @@ def load(
         config, spec, transforms = lerobot.read(family, checkpoint)
     else:
         config, spec, transforms = openpi.read(family, checkpoint, embodiment)
-    spec = replace(spec, guidance_methods=guidance_methods(config))
+    spec = replace(
+        spec, guidance_methods=guidance_methods(config), trained_delay=config.trained_delay
+    )
     model = family.read(checkpoint, config, device, dtype)
     return FlowAdapter(spec, model, transforms)
 
 
 def guidance_methods(config: FlowConfig) -> tuple[str, ...]:
     trained = (guidance.RTC_TRAINED,) if config.trained_delay else ()
-    return (guidance.RTC_IDENTITY, guidance.RTC_VJP, *trained)
+    return (guidance.RTC_IDENTITY, guidance.RTC_VJP, guidance.SEAM, *trained)

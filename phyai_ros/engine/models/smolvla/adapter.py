@@ -175,7 +175,7 @@ def load(
         horizon=config.chunk_size,
         denoising_steps=config.num_steps,
         model_action_dim=config.max_action_dim,
-        guidance_methods=(guidance.RTC_IDENTITY, guidance.RTC_VJP),
+        guidance_methods=(guidance.RTC_IDENTITY, guidance.RTC_VJP, guidance.SEAM),
         max_prompt_tokens=config.tokenizer_max_length,
         image_size=(side, side),
     )
