@@ -93,9 +93,14 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict:
     nodes = [
         start(environment, "-m", "phyai_ros.nodes.policy_node", *node),
         start(
-            environment, "-m", "phyai_ros.nodes.handoff_node", *node,
-            "-p", f"execution_horizon:={arguments.execution_horizon}",
-            "-p", f"realtime_priority:={arguments.realtime_priority}",
+            environment,
+            "-m",
+            "phyai_ros.nodes.handoff_node",
+            *node,
+            "-p",
+            f"execution_horizon:={arguments.execution_horizon}",
+            "-p",
+            f"realtime_priority:={arguments.realtime_priority}",
         ),
     ]
     load = [

@@ -27,11 +27,17 @@ def run_once(path: str, seconds: float, environment: dict[str, str]) -> dict:
     """One source and one sink of kind ``path``."""
     sink = subprocess.Popen(
         [sys.executable, HERE / "camera_sink.py", path],
-        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     source = subprocess.run(
         [sys.executable, HERE / "camera_source.py", "--seconds", str(seconds)],
-        env=environment, capture_output=True, text=True, check=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     result = json.loads(sink.communicate("stop\n", timeout=30)[0])
     result["sets"] = int(source.stdout.split()[1])

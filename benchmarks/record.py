@@ -40,7 +40,10 @@ def save(file: str, entry: dict[str, Any]) -> None:
 def _commit() -> str:
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.stdout.strip() or "unknown"
 

@@ -60,9 +60,7 @@ def rgb_view(layout: PixelLayout, data: Any) -> np.ndarray:
         raise ImageError(
             f"data holds {flat.size} bytes, step {step} times height {height} is {step * height}"
         )
-    pixels = np.ndarray(
-        (height, width, channels), np.uint8, flat, strides=(step, channels, 1)
-    )
+    pixels = np.ndarray((height, width, channels), np.uint8, flat, strides=(step, channels, 1))
     pixels.flags.writeable = False
     if layout.encoding == "mono8":
         return np.broadcast_to(pixels, (height, width, 3))

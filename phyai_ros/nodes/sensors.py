@@ -129,9 +129,7 @@ def deliver_image(source: FrameSource, camera: CameraTopic, sample: ImageSample)
 class Joints:
     """One subscription a joint topic; each publisher may bring any part of the joints."""
 
-    def __init__(
-        self, node: Any, topics: Sequence[str], source: FrameSource, log: EdgeLog
-    ) -> None:
+    def __init__(self, node: Any, topics: Sequence[str], source: FrameSource, log: EdgeLog) -> None:
         self._source = source
         self.streams = [self._stream(node, topic, log) for topic in topics]
 
@@ -149,9 +147,7 @@ class Joints:
 
     def _deliver(self, topic: str, message: JointState) -> None:
         sample = convert.joints_from_message(message)
-        self._source.aligner.add_joints(
-            topic, sample.stamp, sample.positions, self._source.now()
-        )
+        self._source.aligner.add_joints(topic, sample.stamp, sample.positions, self._source.now())
         self._source.ring()
 
     def statuses(self) -> list[Status]:

@@ -49,9 +49,7 @@ class SynchronizedCameras:
             for camera in cameras
         ]
         # The filter compares with <, and whole nanoseconds tell slop apart from just above it.
-        self._filter = filters.ApproximateTimeSynchronizer(
-            self._subscribers, QUEUE, slop + 1e-9
-        )
+        self._filter = filters.ApproximateTimeSynchronizer(self._subscribers, QUEUE, slop + 1e-9)
         self._filter.registerCallback(self.deliver)
 
     def deliver(self, *messages: Any) -> None:

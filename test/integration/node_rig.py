@@ -17,9 +17,10 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from phyai_ros.nodes import qos
+from phyai_ros.nodes import convert, qos
 
 PATIENCE = 30.0
 """Seconds until a test gives up waiting for what must come."""
@@ -46,7 +47,8 @@ class Rig:
         self.node = make(context=self.context, parameter_overrides=overrides)
         for transition in (self.node.trigger_configure, self.node.trigger_activate):
             assert transition() == TransitionCallbackReturn.SUCCESS, self.node.failure
-        self.test = rclpy.create_node("test", context=self.context)
+        simulated = Parameter("use_sim_time", value=parameters.get("use_sim_time", False))
+        self.test = rclpy.create_node("test", context=self.context, parameter_overrides=[simulated])
         self.diagnostics: dict[str, Any] = {}
         self.test.create_subscription(
             DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics()
@@ -81,9 +83,7 @@ class Rig:
                 meanwhile()
             time.sleep(0.03)
 
-    def until_says(
-        self, part: str, text: str, meanwhile: Callable[[], None] | None = None
-    ) -> None:
+    def until_says(self, part: str, text: str, meanwhile: Callable[[], None] | None = None) -> None:
         self.until(lambda: self.says(part, text), f"{part}: {text!r}", meanwhile)
 
     def close(self) -> None:
@@ -93,6 +93,33 @@ class Rig:
         self.node.destroy_node()
         self.test.destroy_node()
         self.context.try_shutdown()
+
+
+class SimulatedTime:
+    """Publishes /clock at 100 Hz; ``jump`` moves it."""
+
+    def __init__(self, rig: Rig, start: float = 1000.0) -> None:
+        self._offset = start - time.monotonic()
+        self._stop = threading.Event()
+        self._publisher = rig.test.create_publisher(Clock, "/clock", 10)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def now(self) -> float:
+        return self._offset + time.monotonic()
+
+    def jump(self, seconds: float) -> None:
+        self._offset += seconds
+
+    def _run(self) -> None:
+        message = Clock()
+        while not self._stop.wait(0.01):
+            convert.set_time(message.clock, convert.seconds_to_ns(self.now()))
+            self._publisher.publish(message)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
 
 
 def picture() -> np.ndarray:

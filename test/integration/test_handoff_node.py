@@ -8,11 +8,12 @@ the commands.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from node_rig import POSTURE, Rig, joints
+from node_rig import POSTURE, Rig, SimulatedTime, joints
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -280,3 +281,39 @@ class TestStart:
         assert len(robot.commands) <= before + 1  # one may have been under way
         robot.node.trigger_activate()
         robot.until_state(HandoffState.EXECUTING)
+
+
+@pytest.fixture
+def simulated():
+    robot = Robot(DOMAIN + 1, instruction="reach the red block", use_sim_time=True)
+    clock = SimulatedTime(robot)
+    yield robot, clock
+    clock.stop()
+    robot.close()
+
+
+def test_a_clock_that_jumps_begins_a_new_epoch_and_stops_nothing_for_good(simulated):
+    robot, clock = simulated
+    robot.until_state(HandoffState.EXECUTING)
+    for jump in (-500.0, 5000.0):
+        epoch = robot.state.epoch
+        clock.jump(jump)
+        robot.until(lambda epoch=epoch: robot.state.epoch > epoch, f"a new epoch after {jump} s")
+        assert np.isfinite(robot.commands[-1]).all()
+        robot.until_state(HandoffState.EXECUTING)
+    assert any("the clock jumped" in s.reason for s in robot.states)
+    robot.until_says("handoff", "clock jumps=2")
+
+
+def test_a_clock_that_stands_still_holds_the_last_command(simulated):
+    robot, clock = simulated
+    robot.until_state(HandoffState.EXECUTING)
+    clock.stop()
+    counts = [-1]
+
+    def at_rest() -> bool:
+        time.sleep(0.3)
+        counts.append(len(robot.states))
+        return counts[-1] == counts[-2]
+
+    robot.until(at_rest, "no tick while time stands still")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import rclpy
 import yaml
-from node_rig import POSTURE, Rig, image, joints, jpeg, picture
+from node_rig import POSTURE, Rig, SimulatedTime, image, joints, jpeg, picture
 from rclpy.context import Context
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
@@ -26,7 +26,7 @@ from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.policy_node import PolicyNode
 from phyai_ros.robots import config_files
 
-DOMAIN = 31
+DOMAIN = 30  # and the next one
 
 
 @dataclasses.dataclass
@@ -44,10 +44,11 @@ class Scene:
 class Cell(Rig):
     """A robot with a raw scene camera of one size and a JPEG wrist camera."""
 
-    def __init__(self, robot_file) -> None:
+    def __init__(self, robot_file, domain: int = DOMAIN, **parameters) -> None:
         super().__init__(
             PolicyNode,
-            DOMAIN,
+            domain,
+            **parameters,
             robot=str(robot_file),
             observation_timeout=0.4,
             instruction="reach the red block",
@@ -244,9 +245,7 @@ def test_camera_whose_pixels_stand_still_while_the_arm_moves(cell):
 
     def feed() -> Scene:
         angle[0] += 0.02
-        return good(
-            scene=still, joints=(joints({**POSTURE, "shoulder_pan_joint": angle[0]}),)
-        )
+        return good(scene=still, joints=(joints({**POSTURE, "shoulder_pan_joint": angle[0]}),))
 
     cell.node._source.clear()
 
@@ -301,9 +300,7 @@ def test_stamps_that_jump_back_are_followed_after_the_buffers_are_cleared(cell):
     back = cell.node._source.aligner.counters.time_went_back
     cell.answer(lambda: good(age=-0.04))  # the newest stamp is ahead of what comes next
     cell.publish(good(age=0.15))
-    cell.until(
-        lambda: cell.node._source.aligner.counters.time_went_back > back, "the jump noticed"
-    )
+    cell.until(lambda: cell.node._source.aligner.counters.time_went_back > back, "the jump noticed")
     cell.answer()
 
 
@@ -375,6 +372,24 @@ def test_a_request_of_another_shape_is_refused(cell):
         lambda: cell.ask(joint_names=["a", "b"], leftover=[1.0, 2.0, 3.0]),
     )
     cell.answer()
+
+
+def test_a_clock_that_jumps_clears_the_buffers(robot_file):
+    cell = Cell(robot_file, DOMAIN + 1, use_sim_time=True)
+    clock = SimulatedTime(cell)
+    try:
+        cell.answer()
+        for jump in (-500.0, 5000.0):
+            clock.jump(jump)
+            cell.until(
+                lambda: abs(cell.node.get_clock().now().nanoseconds / 1e9 - clock.now()) < 1.0,
+                "the node's clock after the jump",
+            )
+            stamp = cell.answer().header.stamp
+            assert abs(convert.stamp_to_ns(stamp) / 1e9 - clock.now()) < 30.0
+    finally:
+        clock.stop()
+        cell.close()
 
 
 @pytest.mark.parametrize(

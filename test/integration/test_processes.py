@@ -133,8 +133,9 @@ def test_the_handoff_is_killed_and_returns(graph):
     assert graph.processes["policy_node"].poll() is None
 
 
-@pytest.mark.parametrize(("node", "number"), [("policy_node", signal.SIGINT),
-                                              ("handoff_node", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("node", "number"), [("policy_node", signal.SIGINT), ("handoff_node", signal.SIGTERM)]
+)
 def test_told_to_stop_they_stop_and_say_nothing_bad(graph, node, number):
     process = graph.processes[node]
     process.send_signal(number)

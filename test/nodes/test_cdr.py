@@ -25,14 +25,29 @@ text = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)
 u32 = st.integers(0, 2**32 - 1)
 
 
-@given(seconds, nanoseconds, text, u32, u32, text, st.integers(0, 1), u32, st.binary(max_size=50),
-       st.booleans())
+@given(
+    seconds,
+    nanoseconds,
+    text,
+    u32,
+    u32,
+    text,
+    st.integers(0, 1),
+    u32,
+    st.binary(max_size=50),
+    st.booleans(),
+)
 def test_image_matches_rclpy_in_both_byte_orders(
     sec, nanosec, frame_id, height, width, encoding, big, step, data, little_endian
 ):
     kind = STORE.types["sensor_msgs/msg/Image"]
     message = kind(
-        Header(Time(sec, nanosec), frame_id), height, width, encoding, big, step,
+        Header(Time(sec, nanosec), frame_id),
+        height,
+        width,
+        encoding,
+        big,
+        step,
         np.frombuffer(data, np.uint8),
     )
     raw = bytes(STORE.serialize_cdr(message, kind.__msgtype__, little_endian=little_endian))

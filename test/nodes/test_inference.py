@@ -40,7 +40,16 @@ class Rig:
     def ask(self, request_id, not_before=0.0, instruction="reach"):
         self.loop.submit(
             Request(
-                request_id, 1, -1, not_before, 0, 0.0, ("pan",), 0.05, np.zeros((0, 1)), 0,
+                request_id,
+                1,
+                -1,
+                not_before,
+                0,
+                0.0,
+                ("pan",),
+                0.05,
+                np.zeros((0, 1)),
+                0,
                 instruction,
             )
         )
@@ -100,8 +109,11 @@ def test_the_wait_is_bounded_and_says_what_is_missing(make):
 
 
 @pytest.mark.parametrize(
-    ("error", "says"), [(ValueError("camera 'wrist' is missing"), "camera 'wrist' is missing"),
-                        (RuntimeError("out of memory"), "RuntimeError: out of memory")],
+    ("error", "says"),
+    [
+        (ValueError("camera 'wrist' is missing"), "camera 'wrist' is missing"),
+        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+    ],
 )
 def test_no_failure_ends_the_thread(make, error, says):
     failures = itertools.chain([error], itertools.repeat(None))

@@ -30,7 +30,10 @@ def test_defaults_and_overrides_come_back_typed(ros):
     declare(node, ALL)
     values = read(node, ALL)
     assert vars(values) == {
-        "rate": 250.5, "threads": 0, "precision": "bfloat16", "autostart": False
+        "rate": 250.5,
+        "threads": 0,
+        "precision": "bfloat16",
+        "autostart": False,
     }
     node.destroy_node()
 
