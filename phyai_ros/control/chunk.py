@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
+
+from phyai_ros.control.frame import Frame
 
 
 class Drop(str, Enum):
@@ -54,7 +56,8 @@ class Chunk:
 
     stamp: seconds, time of the observation; row 0 belongs to it. step: seconds between rows.
     positions: float64 [horizon, joints], robot units, columns in the order of joint_names.
-    committed: leading rows equal to actions that were already committed.
+    committed: leading rows equal to actions that were already committed. sources: what the
+    observation was made of: camera role or joint -> seconds, stamp of the newest sample there was.
     """
 
     request_id: int
@@ -66,6 +69,14 @@ class Chunk:
     committed: int = 0
     policy: str = ""
     instruction: str = ""
+    sources: Mapping[str, float] = field(default_factory=dict)
+
+
+def sources(frame: Frame) -> dict[str, float]:
+    """Camera role or joint -> stamp (seconds) of the newest sample that was there when the frame
+    was made. Two doubles within a factor of two subtract exactly, so this undoes ``ages``."""
+    now = frame.oldest + frame.wait
+    return {name: now - age for name, age in frame.ages.items()}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class Policy:
     def spec(self) -> PolicySpec:
         return self.adapter.spec
 
+    def noise_shape(self, batch: int) -> tuple[int, ...]:
+        """[batch, horizon, model_action_dim], what ``infer_batch`` takes as noise."""
+        return tuple(self.adapter.noise_shape(batch))
+
     def seed(self, seed: int) -> None:
         """Start the noise sequence again."""
         self._generator.manual_seed(seed)

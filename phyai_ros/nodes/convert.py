@@ -155,6 +155,9 @@ def fill_chunk(target: Any, chunk: Chunk, stages: Mapping[str, float]) -> Any:
     target.horizon = positions.shape[0]
     target.positions = positions.ravel().tolist()
     target.committed = chunk.committed
+    target.sources = list(chunk.sources)
+    time = type(target.header.stamp)
+    target.source_stamps = [set_time(time(), seconds_to_ns(s)) for s in chunk.sources.values()]
     fill_stages(target.stages, stages)
     return target
 
@@ -189,6 +192,10 @@ def chunk_from_message(message: Any) -> Chunk:
         step=ns_to_seconds(stamp_to_ns(message.step)),
         positions=positions,
         committed=int(message.committed),
+        sources={
+            name: ns_to_seconds(stamp_to_ns(stamp))
+            for name, stamp in zip(message.sources, message.source_stamps, strict=False)
+        },
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phyai_ros.control.align import Frame, NotReady
+from phyai_ros.control.chunk import sources
 from phyai_ros.control.states import Request
 from phyai_ros.nodes.diagnostics import Reasons, Window
 from phyai_ros.nodes.sensors import FrameSource
@@ -21,13 +22,14 @@ from phyai_ros.nodes.slot import Slot
 @dataclass(frozen=True)
 class Answer:
     """A chunk on its way out. positions: float64 [horizon, joints], robot units. stages: seconds
-    by stage, all but ``deliver``."""
+    by stage, all but ``deliver``. sources: as in control.chunk.Chunk."""
 
     request: Request
     stamp: float
     instruction: str
     positions: np.ndarray
     stages: Mapping[str, float]
+    sources: Mapping[str, float]
 
 
 Infer = Callable[[Frame, Request], tuple[np.ndarray, Mapping[str, float], str]]
@@ -115,7 +117,8 @@ class InferenceLoop:
         try:
             positions, stages, instruction = self._infer(frame, request)
             stages = {"wait": frame.wait, **stages}
-            self._publish(Answer(request, frame.stamp, instruction, positions, stages))
+            made_of = sources(frame)
+            self._publish(Answer(request, frame.stamp, instruction, positions, stages, made_of))
         except ValueError as error:
             self.dropped.add(type(error).__name__)
             return str(error)

@@ -17,12 +17,13 @@ import torch
 from std_msgs.msg import String
 
 from phyai_ros import robots
+from phyai_ros.control import methods
 from phyai_ros.control.align import AlignConfig, CameraStream, Frame, ObservationAligner
-from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import convert, diagnostics, lifecycle, model_file, params, qos
+from phyai_ros.nodes.answering import Answering
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.history import History
@@ -43,7 +44,13 @@ PARAMETERS = (
     Parameter("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
     Parameter("device", "cpu", "where the policy runs: cpu, cuda, cuda:N, or auto"),
     Parameter("precision", "float32", "its floating point type", choices=tuple(DTYPES)),
-    Parameter("seed", 0, "of the policy's noise", low=0, high=2**31),
+    Parameter("seed", 0, "of the policy's noise, together with a request's id", low=0, high=2**31),
+    Parameter(
+        "handoff",
+        "replace",
+        "the handoff method of handoff_node; guided ones need a policy that can be guided so",
+        choices=methods.NAMES,
+    ),
     Parameter("threads", 0, "CPU threads of the policy; 0: torch decides", low=0, high=256),
     Parameter("instruction", "", "the task in words, for requests that bring none"),
     Parameter(
@@ -104,7 +111,6 @@ class PolicyNode(lifecycle.ManagedNode):
             device=_device(values.device),
             dtype=values.precision,
             revision=model.revision,
-            seed=values.seed,
         )
         self._binding = Binding(robot, self._policy.spec, part, source=source)
         sizes = {
@@ -115,6 +121,9 @@ class PolicyNode(lifecycle.ManagedNode):
         self._policy.warm_up(sizes)
         spec = self._policy.spec
         self._name = f"{spec.family} {spec.checkpoint}"
+        self._answering = Answering(
+            self._policy, self._binding, values.seed, self._name, values.handoff
+        )
         self.get_logger().info(
             f"{self._name} on {self._policy.device}, {values.precision}: {spec.horizon} rows of "
             f"{self._binding.step:g} s for {len(robot.joint_names)} joints of {robot.name}; "
@@ -227,40 +236,14 @@ class PolicyNode(lifecycle.ManagedNode):
 
     # -- engine thread -----------------------------------------------------------------------
 
-    def _infer(
-        self, frame: Frame, request: Request
-    ) -> tuple[np.ndarray, Mapping[str, float], str]:
-        policy = self._policy
-        assert policy is not None
-        instruction = request.instruction or self._instruction
-        if not instruction:
-            raise ValueError(
-                "no instruction yet: none in the request, on /instruction or in the parameter"
-            )
-        observation = self._binding.observation(
-            frame, instruction, self._history.before(frame.stamp)
-        )
-        chunk = policy.infer(observation)
-        positions = self._binding.positions(chunk.actions, frame.joints)
-        if not np.isfinite(positions).all():
-            row, column = np.argwhere(~np.isfinite(positions))[0]
-            raise ValueError(
-                f"the policy gave {positions[row, column]} at row {row}, joint "
-                f"{self._binding.joint_names[column]}; is the checkpoint's download complete?"
-            )
-        return positions, chunk.stages, instruction
+    def _infer(self, frame: Frame, request: Request) -> tuple[np.ndarray, Mapping[str, float], str]:
+        history = self._history.before(frame.stamp)
+        answered = self._answering.answer(frame, request, self._instruction, history)
+        return answered.chunk.positions, answered.stages, answered.chunk.instruction
 
     def _publish(self, answer: Answer) -> None:
-        request = answer.request
-        chunk = Chunk(
-            request_id=request.request_id,
-            epoch=request.epoch,
-            stamp=answer.stamp,
-            joint_names=self._binding.joint_names,
-            step=self._binding.step,
-            positions=answer.positions,
-            policy=self._name,
-            instruction=answer.instruction,
+        chunk = self._answering.chunk(
+            answer.request, answer.stamp, answer.instruction, answer.positions, answer.sources
         )
         self._chunks.publish(convert.fill_chunk(ActionChunk(), chunk, answer.stages))
 

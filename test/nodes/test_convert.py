@@ -105,6 +105,7 @@ def test_a_chunk_crosses_the_wire_unchanged(joint_names, horizon, seed):
         step=0.05,
         positions=rng.normal(size=(horizon, len(joint_names))),
         committed=1,
+        sources={"scene": 1.7e9 + 12.25, "pan": 1.7e9 + 12.2500003},
     )
     stages = {"vision": 0.25, "solver": 0.5}
     wire = serialize_message(convert.fill_chunk(ActionChunk(), chunk, stages))
