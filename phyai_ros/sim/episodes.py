@@ -84,7 +84,7 @@ class Episodes:
                 )
             self.phase = Phase.RUNNING
             self._started = self.world.time
-            self.world.judge = task.Judge()
+            self.world.judge_anew()
         self.commands += 1
         self.world.physics.command(positions)
         return None

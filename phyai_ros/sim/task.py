@@ -1,5 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""The task ``reach``: bring the tool over the block that the instruction names, and stay there."""
+"""The tasks: bring the tool over the block that the instruction names, and stay there.
+
+``reach``: the block lies still. ``follow``: it rides on a conveyor, and staying means going along.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ TILT = np.deg2rad(15.0)
 """Greatest angle between the tool and straight down that counts, rad."""
 HOLD = 0.5
 """How long it has to stay there without a break, s."""
+FOLLOW_HOLD = 1.0
+"""The same for ``follow``, s."""
 TIME_LIMIT = 10.0
 """An episode's time, s."""
 
@@ -102,9 +107,10 @@ def target_point(block: np.ndarray) -> np.ndarray:
 
 
 class Judge:
-    """Success: within ``TOLERANCE`` and ``TILT`` for ``HOLD`` seconds without a break."""
+    """Success: within ``TOLERANCE`` and ``TILT`` for ``hold`` seconds without a break."""
 
-    def __init__(self) -> None:
+    def __init__(self, hold: float = HOLD) -> None:
+        self._hold = hold
         self.distance = float("inf")
         self.success = False
         self._since: float | None = None
@@ -117,6 +123,6 @@ class Judge:
             self._since = None
         elif self._since is None:
             self._since = now
-        elif now - self._since >= HOLD - 1e-9:
+        elif now - self._since >= self._hold - 1e-9:
             self.success = True
         return self.success

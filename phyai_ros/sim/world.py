@@ -14,9 +14,12 @@ from phyai_ros.sim.physics import Physics
 from phyai_ros.sim.render import Renderer
 from phyai_ros.sim.scene import CAMERAS
 from phyai_ros.sim.state import State
+from phyai_ros.sim.task import FOLLOW_HOLD, HOLD
 
 ROBOTS = ("ur10e",)
-TASKS = ("reach",)
+TASKS = ("reach", "follow")
+FOLLOW_SPEED = 0.02
+"""Of the block in ``follow`` where no conveyor is given, m/s."""
 
 
 def make(
@@ -31,17 +34,26 @@ def make(
 ) -> World:
     """A world at the start of episode ``seed``. Raises ValueError listing what there is.
 
-    width, height: of pictures. conveyor: carries the target block. instruction: the same for every
+    width, height: of pictures. conveyor: carries the target block; ``follow`` has one anyway, at
+    ``FOLLOW_SPEED``. instruction: the same for every
     episode; by default each episode draws its own.
     """
     for kind, name, known in (("robot", robot, ROBOTS), ("task", task, TASKS)):
         if name not in known:
             raise ValueError(f"unknown {kind} {name!r}; the simulator has {', '.join(known)}")
-    return World(seed, width=width, height=height, conveyor=conveyor, instruction=instruction)
+    hold = HOLD
+    if task == "follow":
+        conveyor, hold = conveyor or Conveyor(FOLLOW_SPEED), FOLLOW_HOLD
+    return World(
+        seed, width=width, height=height, conveyor=conveyor, instruction=instruction, hold=hold
+    )
 
 
 class World:
-    """One cell. Use it from one thread; a ``Renderer`` of its own serves another."""
+    """One cell. Use it from one thread; a ``Renderer`` of its own serves another.
+
+    hold: seconds that the tool must stay over the block.
+    """
 
     joint_names = kin.JOINTS
     cameras = CAMERAS
@@ -54,10 +66,12 @@ class World:
         height: int = 240,
         conveyor: Conveyor | None = None,
         instruction: str | None = None,
+        hold: float = HOLD,
     ) -> None:
         if instruction is not None:
             task.target_colour(instruction)  # refuses before anything runs
         self._size = (width, height)
+        self._hold = hold
         self._conveyor = conveyor
         self._fixed_instruction = instruction
         self.physics = Physics((conveyor.x, *conveyor.range) if conveyor else None)
@@ -95,8 +109,12 @@ class World:
             self.physics.set_block(colour, x, y, yaw)
         self.physics.forward()
         self._due = 0.0
-        self.judge = task.Judge()
+        self.judge_anew()
         self._look()
+
+    def judge_anew(self) -> None:
+        """Only what happens from now on counts."""
+        self.judge = task.Judge(self._hold)
 
     def state(self) -> State:
         """The present moment."""
