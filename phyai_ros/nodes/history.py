@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from phyai_ros.control.align import NotReady
 from phyai_ros.engine.types import Observation
-from phyai_ros.nodes.sensors import FrameSource
+from phyai_ros.nodes.frame_source import FrameSource
 from phyai_ros.robots.binding import Binding
 
 

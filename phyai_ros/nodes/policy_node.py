@@ -18,7 +18,7 @@ from std_msgs.msg import String
 
 from phyai_ros import robots
 from phyai_ros.control import methods
-from phyai_ros.control.align import AlignConfig, CameraStream, Frame, ObservationAligner
+from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.msg import ActionChunk, InferenceRequest
@@ -26,12 +26,13 @@ from phyai_ros.nodes import convert, diagnostics, lifecycle, model_file, params,
 from phyai_ros.nodes.answering import Answering
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds
 from phyai_ros.nodes.diagnostics import Status
+from phyai_ros.nodes.frame_source import FrameSource, camera_topics, make_aligner
 from phyai_ros.nodes.history import History
 from phyai_ros.nodes.inference import Answer, InferenceLoop
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.policy_status import aligner_status, inference_status
-from phyai_ros.nodes.sensors import Cameras, CameraTopic, FrameSource, Joints
+from phyai_ros.nodes.sensors import Cameras, Joints
 from phyai_ros.nodes.streams import Stream
 from phyai_ros.nodes.synchronizer import SynchronizedCameras
 from phyai_ros.robots.binding import Binding
@@ -132,20 +133,8 @@ class PolicyNode(lifecycle.ManagedNode):
 
     def _subscribe(self, robot: robots.Robot) -> None:
         binding, log = self._binding, self._log
-        aligner = ObservationAligner(
-            [
-                CameraStream(
-                    role,
-                    robot.cameras[role].max_age,
-                    robot.cameras[role].optional and role in binding.optional_cameras,
-                )
-                for role in binding.cameras
-            ],
-            robot.joint_names,
-            AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew),
-        )
-        self._source = FrameSource(aligner, self._now)
-        cameras = [self._camera(robot, role) for role in binding.cameras]
+        self._source = FrameSource(make_aligner(robot, binding), self._now)
+        cameras = camera_topics(robot, binding)
         self._cameras: Cameras | SynchronizedCameras
         if self._values.synchronizer == "message_filters":
             self._cameras = SynchronizedCameras(self, cameras, self._source, log, robot.max_skew)
@@ -174,14 +163,6 @@ class PolicyNode(lifecycle.ManagedNode):
         )
         self._jumps = JumpWatch(self.get_clock(), self._on_jump)
         self._owned += [self._joints, self._requests, self._instructions, self._jumps]
-
-    def _camera(self, robot: robots.Robot, role: str) -> CameraTopic:
-        camera = robot.cameras[role]
-        size = camera.size
-        for key, bound in self._binding.roles.items():
-            if bound == role and self._policy is not None:
-                size = size or self._policy.spec.camera_sizes.get(key)
-        return CameraTopic(role, camera.topic, size, camera.encoding)
 
     def activate(self) -> None:
         self._chunks = self.create_publisher(ActionChunk, "phyai/chunk", qos.chunk())

@@ -1,0 +1,116 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Images and joint states -> the aligner, and a place to wait for the next frame. No rclpy: a
+replay feeds the same aligner in the same way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from phyai_ros.control.align import AlignConfig, CameraStream, Frame, NotReady, ObservationAligner
+from phyai_ros.nodes.convert import ImageSample, MessageError
+from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.robot import Robot
+
+
+@dataclass(frozen=True)
+class CameraTopic:
+    """role: the camera's name in the robot description. size: (height, width) and encoding it must
+    have, None for any. A topic whose last name is ``compressed`` carries CompressedImage."""
+
+    role: str
+    topic: str
+    size: tuple[int, int] | None = None
+    encoding: str | None = None
+
+    @property
+    def compressed(self) -> bool:
+        return self.topic.rsplit("/", 1)[-1] == "compressed"
+
+
+def camera_topics(robot: Robot, binding: Binding) -> list[CameraTopic]:
+    """The cameras that a bound policy uses."""
+    topics = []
+    for role in binding.cameras:
+        camera = robot.cameras[role]
+        size = camera.size
+        for key, bound in binding.roles.items():
+            if bound == role:
+                size = size or binding.spec.camera_sizes.get(key)
+        topics.append(CameraTopic(role, camera.topic, size, camera.encoding))
+    return topics
+
+
+def make_aligner(robot: Robot, binding: Binding) -> ObservationAligner:
+    """The aligner of a bound policy: its cameras, the robot's joints and limits."""
+    cameras = [
+        CameraStream(
+            role,
+            robot.cameras[role].max_age,
+            robot.cameras[role].optional and role in binding.optional_cameras,
+        )
+        for role in binding.cameras
+    ]
+    config = AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew)
+    return ObservationAligner(cameras, robot.joint_names, config)
+
+
+class FrameSource:
+    """The aligner with a bell: whoever adds a sample rings, whoever waits for a frame hears it.
+
+    now: seconds, the clock that stamps the messages.
+    """
+
+    def __init__(self, aligner: ObservationAligner, now: Callable[[], float]) -> None:
+        self.aligner = aligner
+        self.now = now
+        self._bell = threading.Condition()
+        self._rings = 0
+
+    def ring(self) -> None:
+        with self._bell:
+            self._rings += 1
+            self._bell.notify_all()
+
+    def clear(self) -> None:
+        """Forget every sample: the clock jumped."""
+        self.aligner.clear()
+        self.ring()
+
+    def wait_frame(
+        self, not_before: float | None, timeout: float, cancelled: Callable[[], bool]
+    ) -> Frame:
+        """The newest frame that is not older than ``not_before``, waiting at most ``timeout``
+        seconds for one. Raises the newest NotReady when none came or ``cancelled()`` turned true
+        (looked at whenever a sample comes or ``ring`` is called)."""
+        deadline = time.monotonic() + timeout
+        while True:
+            with self._bell:
+                heard = self._rings
+            try:
+                return self.aligner.assemble(self.now(), not_before)
+            except NotReady:
+                if cancelled() or time.monotonic() >= deadline:
+                    raise
+            with self._bell:
+                if self._rings == heard:
+                    self._bell.wait(max(0.0, deadline - time.monotonic()))
+
+
+def deliver_image(source: FrameSource, camera: CameraTopic, sample: ImageSample) -> None:
+    """Check an image's size and hand it to the aligner; raises MessageError."""
+    if camera.encoding is not None and sample.encoding != camera.encoding:
+        raise MessageError(
+            f"image is {sample.encoding}, the robot description says camera '{camera.role}' "
+            f"sends {camera.encoding}"
+        )
+    size = sample.pixels.shape[:2]
+    if camera.size is not None and size != camera.size:
+        raise MessageError(
+            f"image is {size[1]}x{size[0]}, the robot description says camera '{camera.role}' "
+            f"is {camera.size[1]}x{camera.size[0]}"
+        )
+    source.aligner.add_image(camera.role, sample.stamp, sample.pixels, source.now())
+    source.ring()
