@@ -57,12 +57,14 @@ def run(
     what: Run,
     *,
     stopped: Callable[[], str | None] = lambda: None,
+    ended: Callable[[], None] = lambda: None,
     console: Console | None = None,
 ) -> int:
     """Watch until the end; exit status 0, or 1 when no command ever came or the run broke off.
 
     stopped: asked often; a reason (a process that ended, Ctrl-C) ends the run with a report of
-    what there is. KeyboardInterrupt does the same. Blocks; makes its own ROS context.
+    what there is. KeyboardInterrupt does the same. ended: called when nothing more is watched,
+    before the report is written. Blocks; makes its own ROS context.
     """
     console = console or Console()
     what.directory.mkdir(parents=True, exist_ok=True)
@@ -75,6 +77,7 @@ def run(
         watch.recorder.recording.problems.append("stopped before its end (Ctrl-C)")
         status = 130
     finally:
+        ended()
         watch.close()
     write(what, watch.recorder.recording, console)
     return status

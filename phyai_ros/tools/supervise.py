@@ -40,8 +40,8 @@ class Supervisor:
     may_restart(name, status, restarts so far): whether a child that ended is started again, after
     ``restart_delay`` seconds. One that is not ends the whole: ``stop_event`` is set (the caller
     then calls ``stop``), ``status`` is the exit status to give and ``reason`` says why.
-    stop_order: names; the rest stop after them. grace: seconds each child has to stop by itself;
-    limit: seconds for all of them together.
+    stop_order: names; the rest stop after them. grace: seconds that the next child waits for the
+    one before it; limit: seconds until all are gone, by force if need be.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Supervisor:
         stop_event: threading.Event,
         stop_order: Sequence[str] = (),
         restart_delay: float = 1.0,
-        grace: float = 1.0,
+        grace: float = 0.6,
         limit: float = 2.5,
     ) -> None:
         self.ended = stop_event

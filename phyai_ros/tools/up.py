@@ -143,7 +143,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
             return None
         return supervisor.reason or f"stopped by {signal.Signals(interrupt.status or 15).name}"
 
-    # The robot stops at once, not after the report has been written.
+    # On a thread: the robot stops at once, not after the report has been written.
     def stop_children() -> None:
         stop.wait()
         supervisor.stop()
@@ -154,7 +154,8 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
     try:
         from phyai_ros.tools import monitor  # rclpy takes a moment; the nodes are on their way
 
-        status = monitor.run(watched(values, run_dir), stopped=why_stopped, console=console.console)
+        what = watched(values, run_dir)
+        status = monitor.run(what, stopped=why_stopped, ended=stop.set, console=console.console)
     finally:
         stop.set()
         stopper.join()
