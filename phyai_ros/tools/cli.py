@@ -12,12 +12,16 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
+    "info": "say what a checkpoint is",
+    "check": "check a checkpoint: loading, robot, exactness, what changes the actions",
+    "init-robot": "write a robot YAML that fits a checkpoint, to fill in",
     "bench": "print the numbers the project answers for",
 }
 _EPILOG = """examples:
   phyai-ros up model:=gr00t robot:=ur10e sim:=true instruction:="reach the red block"
   phyai-ros up --show-args
   phyai-ros up --help
+  phyai-ros info --checkpoint gr00t_ur10e_small
 exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 terminated
 """
 
@@ -30,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="phyai-ros",
         description="Run robots from vision-language-action policies.",
         epilog="commands:\n"
-        + "".join(f"  {name:<8}{text}\n" for name, text in COMMANDS.items())
+        + "".join(f"  {name:<12}{text}\n" for name, text in COMMANDS.items())
         + "\n"
         + _EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -52,7 +56,9 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"phyai-ros: error: {text}", file=sys.stderr)
         return 2
     try:
-        module = importlib.import_module(f"phyai_ros.tools.{options.command}")
+        module = importlib.import_module(
+            f"phyai_ros.tools.{options.command.replace('-', '_')}"
+        )
         return int(module.main(options.words))
     except KeyboardInterrupt:
         return 130

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import EmbodimentError, PolicyError
 
 PUBLISHED_IDS = {
     "oxe_droid_relative_eef_relative_joint": 24,
@@ -100,11 +100,12 @@ def choose(wanted: str | None, tags: tuple[str, ...], where: str) -> str:
     if wanted is None:
         if len(tags) == 1:
             return tags[0]
-        raise PolicyError(
-            f"{where}: several embodiments, name one with embodiment=: {', '.join(tags) or 'none'}"
+        raise EmbodimentError(
+            f"{where}: several embodiments, name one with embodiment=: {', '.join(tags) or 'none'}",
+            tags,
         )
     if wanted not in tags:
-        raise PolicyError(
-            f"{where}: unknown embodiment {wanted!r}; there are: {', '.join(tags) or 'none'}"
+        raise EmbodimentError(
+            f"{where}: unknown embodiment {wanted!r}; there are: {', '.join(tags) or 'none'}", tags
         )
     return wanted

@@ -64,6 +64,8 @@ class FlowFamily:
             tied=tied,
         )
         for name, parameter in model.named_parameters():
+            if parameter.is_meta:  # shapes alone were asked for
+                continue
             if not torch.isfinite(torch.stack(torch.aminmax(parameter))).all():
                 raise PolicyError(
                     f"{checkpoint.root}: weight {name!r} is not finite as {parameter.dtype}"

@@ -26,7 +26,7 @@ from phyai_ros.engine.models.paligemma.config import (
 )
 from phyai_ros.engine.models.paligemma.family import FlowFamily
 from phyai_ros.engine.models.paligemma.prompt import openpi_pi0, pi05
-from phyai_ros.engine.types import FeatureSpec, PolicyError, PolicySpec
+from phyai_ros.engine.types import EmbodimentError, FeatureSpec, PolicyError, PolicySpec
 
 CAMERAS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
 """openpi's image slots, in the model's order."""
@@ -124,8 +124,9 @@ def _asset(checkpoint: Checkpoint, wanted: str | None) -> tuple[str, tuple[str, 
     if wanted is None and len(found) == 1:
         return found[0], found
     if wanted not in found:
-        raise PolicyError(
-            f"{folder}: embodiment (asset id) {wanted!r} asked for; there are {', '.join(found)}"
+        raise EmbodimentError(
+            f"{folder}: embodiment (asset id) {wanted!r} asked for; there are {', '.join(found)}",
+            found,
         )
     return wanted, found
 

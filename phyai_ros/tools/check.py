@@ -1,0 +1,191 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros check``: is this checkpoint loaded, bound and computed as it should be?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from phyai_ros import robots
+from phyai_ros.engine.policy import DTYPES, Policy, load_policy
+from phyai_ros.engine.types import PolicyError
+from phyai_ros.nodes import model_file
+from phyai_ros.robots.binding import Binding
+from phyai_ros.tools import check_inputs, check_rows, console, policy_options
+from phyai_ros.tools.check_rows import Row
+
+_EPILOG = """examples:
+  phyai-ros check --checkpoint gr00t_ur10e_small --robot ur10e --model gr00t
+  phyai-ros check --checkpoint path/to/checkpoint --fixture path/to/fixture
+  phyai-ros check --checkpoint path/to/checkpoint --device cuda --precision bfloat16
+
+Loads the checkpoint strictly, binds it to the robot, runs fixed inputs on the reference path
+(nothing cached, one request at a time) and on every other path at every batch size, then changes
+image, state, instruction and statistics one at a time: each must change the actions.
+exit status: 0 all well, 1 a breach or a checkpoint that cannot be used, 2 wrong usage
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    options = _parse(words)
+    rows: list[Row] = []
+    try:
+        for row in _rows(options):
+            rows.append(row)
+            if console.interactive():
+                console.say("info", f"{'ok' if row.passed else 'FAILED'}: {row.check} {row.detail}")
+    except (PolicyError, robots.RobotError) as error:
+        console.fail(str(error))
+        rows.append(Row("usable", "", False, note=str(error)))
+    result = _result(options, rows)
+    if options.json == "-":
+        print(json.dumps(result, indent=2))
+    else:
+        _show(rows, Console(highlight=False, width=None if sys.stdout.isatty() else 160))
+        try:
+            Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
+        except OSError as error:
+            console.fail(f"--json {options.json}: {error.strerror}")
+            return 1
+    failed = sum(not row.passed for row in rows)
+    console.say("info" if not failed else "error", f"{len(rows)} checks, {failed} failed")
+    return 1 if failed else 0
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="phyai-ros check",
+        description="Check a checkpoint: loading, robot, exactness, what changes the actions.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    policy_options.add_checkpoint(parser)
+    parser.add_argument("--robot", metavar="YAML", help="bind it to this robot (name or file)")
+    parser.add_argument("--model", metavar="YAML", help="the model's YAML, for the binding")
+    parser.add_argument("--fixture", type=Path, metavar="DIR", help="recorded requests to answer")
+    parser.add_argument("--precision", choices=sorted(DTYPES), default="float32")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N (%(default)s)")
+    parser.add_argument(
+        "--batch", type=_batches, default=(1, 8, 32), metavar="N,N", help="batch sizes (1,8,32)"
+    )
+    parser.add_argument(
+        "--json",
+        default="check.json",
+        metavar="FILE",
+        help="result file (%(default)s); - prints it",
+    )
+    return parser.parse_args(list(words))
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        sizes = (0,)
+    if min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"expected whole numbers from 1, as 1,8, found {text!r}")
+    return sizes
+
+
+def _rows(options: argparse.Namespace) -> Iterator[Row]:
+    name = policy_options.checkpoint(options)
+    torch.manual_seed(0)
+
+    def load(where: str | Path, embodiment: str | None, precision: str) -> Policy:
+        return load_policy(
+            where,
+            family=options.family,
+            embodiment=embodiment,
+            device=options.device,
+            dtype=precision,
+            revision=options.revision if where == name else None,
+        )
+
+    @lru_cache(maxsize=2)
+    def of(embodiment: str | None) -> Policy:
+        return load(name, embodiment or options.embodiment, options.precision)
+
+    recorded = None
+    if options.fixture is not None and options.embodiment is None:
+        recorded = check_inputs.embodiments(options.fixture)
+    start = time.perf_counter()
+    policy = of(recorded[0] if recorded else None)
+    seconds = time.perf_counter() - start
+    spec = policy.spec
+    yield Row(
+        "load", spec.family, True, note=f"every key used, every weight filled, {seconds:.2f} s"
+    )
+    if options.robot:
+        yield _binding(policy, options)
+    if options.fixture is not None:
+        cases = check_inputs.recorded(options.fixture, lambda tag: of(tag).spec)
+        if options.embodiment is not None:
+            cases = [c for c in cases if c.embodiment in (None, options.embodiment)]
+        yield from check_rows.fixture(cases, of, options.precision)
+    exact = None
+    if options.precision != "float32":
+        exact = load(name, spec.embodiment, "float32")
+    yield from check_rows.fixed_inputs(policy, exact, options.batch)
+    del exact
+    yield from check_rows.conditions(policy)
+    yield from check_rows.statistics(
+        policy, lambda folder: load(folder, spec.embodiment, options.precision)
+    )
+
+
+def _binding(policy: Policy, options: argparse.Namespace) -> Row:
+    """A robot or model file that cannot be read raises; a misfit is a failed row."""
+    robot = robots.load(options.robot)
+    config, source = None, ""
+    if options.model:
+        model, source = model_file.load(options.model)
+        config = model_file.robot_part(model, robot.name, source)
+    try:
+        binding = Binding(robot, policy.spec, config, source=source)
+    except robots.RobotError as error:
+        return Row("robot", robot.name, False, note=str(error))
+    return Row(
+        "robot", robot.name, True, note=f"cameras {', '.join(binding.cameras)}; {binding.step:g} s"
+    )
+
+
+def _result(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, Any]:
+    cuda = options.device.startswith("cuda") and torch.cuda.is_available()
+    return {
+        "checkpoint": policy_options.checkpoint(options),
+        "device": torch.cuda.get_device_name(options.device) if cuda else platform.machine(),
+        "precision": options.precision,
+        "torch": torch.__version__,
+        "passed": all(row.passed for row in rows),
+        "rows": [vars(row) for row in rows],
+    }
+
+
+def _show(rows: Sequence[Row], out: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("check", "of", "found", "", "limit", "", "note"):
+        numbers = heading in ("found", "limit")
+        table.add_column(heading, justify="right" if numbers else "left", no_wrap=heading != "note")
+    for row in rows:
+        table.add_row(
+            row.check,
+            row.detail,
+            "" if row.error is None else f"{row.error:.3g}",
+            row.rule,
+            "" if row.limit is None else f"{row.limit:.3g}",
+            "[green]ok[/]" if row.passed else "[bold red]FAILED[/]",
+            row.note.replace("[", r"\["),
+        )
+    out.print(table)

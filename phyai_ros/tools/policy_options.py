@@ -1,0 +1,26 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The options with which commands name a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+
+from phyai_ros.nodes.model_file import checkpoint_path
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """--checkpoint and what may be said about it."""
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        metavar="DIR",
+        help="directory, name of an embedded checkpoint, or hub id (owner/name)",
+    )
+    parser.add_argument("--family", help="model family; default: as the checkpoint says")
+    parser.add_argument("--embodiment", help="embodiment tag, where the checkpoint has several")
+    parser.add_argument("--revision", help="revision of a hub id")
+
+
+def checkpoint(options: argparse.Namespace) -> str:
+    """What the engine takes for --checkpoint."""
+    return checkpoint_path(str(options.checkpoint), "")

@@ -1,0 +1,201 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros check`` passes what is right and finds what is wrong."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.tools import check_rows
+from phyai_ros.tools.check_statistics import altered
+from phyai_ros.tools.cli import main
+
+GOLDEN = Path(
+    os.environ.get("PHYAI_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden")
+)
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no golden fixtures at {GOLDEN}")
+FIXTURES = (
+    "act", "diffusion", "diffusion_gn", "smolvla", "pi0", "pi05", "pi0_openpi", "pi05_openpi",
+    "groot_n17",
+)  # fmt: skip
+
+
+def check(tmp_path, *words):
+    file = tmp_path / "result.json"
+    words = ["check", "--json", str(file), "--batch", "1,3", *map(str, words)]
+    return main(words), json.loads(file.read_text())
+
+
+def failed(result) -> set[tuple[str, str]]:
+    return {(row["check"], row["detail"]) for row in result["rows"] if not row["passed"]}
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_every_family_passes_with_its_fixture(tmp_path, fixture):
+    status, result = check(
+        tmp_path, "--checkpoint", GOLDEN / fixture, "--fixture", GOLDEN / fixture
+    )
+    assert (status, failed(result)) == (0, set())
+    assert result["passed"] is True
+    kinds = [row["check"] for row in result["rows"]]
+    for kind in ("load", "fixture", "path", "repeat", "condition", "statistics"):
+        assert kind in kinds, kind
+    measured = [row for row in result["rows"] if row["check"] in ("fixture", "path")]
+    assert all(row["error"] <= row["limit"] <= 5e-5 for row in measured)
+
+
+def test_bfloat16_is_judged_by_its_own_error(tmp_path):
+    status, result = check(
+        tmp_path, "--checkpoint", GOLDEN / "smolvla", "--fixture", GOLDEN / "smolvla",
+        "--precision", "bfloat16",
+    )  # fmt: skip
+    assert (status, failed(result)) == (0, set())
+    (recorded,) = [row for row in result["rows"] if row["check"] == "fixture"]
+    assert 1e-4 < recorded["error"] <= recorded["limit"]
+
+
+def test_the_table_is_for_people_and_a_dash_prints_json(tmp_path, capsys):
+    words = ["check", "--checkpoint", str(GOLDEN / "act"), "--batch", "1"]
+    assert main([*words, "--json", str(tmp_path / "c.json")]) == 0
+    out = capsys.readouterr().out
+    assert "cached, batch 1" in out
+    assert "which the policy ignores" in out
+    assert main([*words, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["passed"] is True
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    return Path(shutil.copytree(GOLDEN / "act", tmp_path / "act"))
+
+
+def test_a_fixture_that_says_otherwise_is_a_breach(tmp_path, copy):
+    arrays = load_file(copy / "cases.safetensors")
+    arrays["case3.e2e.action_chunk"] *= 1.0001
+    save_file(arrays, copy / "cases.safetensors")
+    status, result = check(tmp_path, "--checkpoint", GOLDEN / "act", "--fixture", copy)
+    assert (status, failed(result)) == (1, {("fixture", "case3")})
+
+
+def test_another_weight_is_a_breach(tmp_path, copy):
+    weights = load_file(copy / "model.safetensors")
+    weights["model.action_head.bias"][0] += 0.01
+    save_file(weights, copy / "model.safetensors")
+    status, result = check(tmp_path, "--checkpoint", copy, "--fixture", GOLDEN / "act")
+    assert (status, failed(result)) == (1, {("fixture", "case3")})
+
+
+def test_a_checkpoint_that_cannot_be_used_is_a_breach_that_says_why(tmp_path, copy):
+    weights = load_file(copy / "model.safetensors")
+    del weights["model.action_head.bias"]
+    save_file(weights, copy / "model.safetensors")
+    status, result = check(tmp_path, "--checkpoint", copy)
+    assert status == 1
+    assert "action_head.bias" in result["rows"][-1]["note"]
+    status, result = check(tmp_path, "--checkpoint", GOLDEN / "act", "--fixture", GOLDEN / "rtc")
+    assert status == 1
+    assert "no end-to-end case" in result["rows"][-1]["note"]
+
+
+def test_a_robot_that_does_not_fit_is_a_breach_and_the_rest_goes_on(tmp_path):
+    status, result = check(tmp_path, "--checkpoint", GOLDEN / "act", "--robot", "ur10e")
+    assert (status, failed(result)) == (1, {("robot", "ur10e")})
+    assert len(result["rows"]) > 8
+
+
+def test_the_embedded_policy_fits_its_robot(tmp_path):
+    status, result = check(
+        tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", "ur10e", "--model", "gr00t"
+    )
+    assert (status, failed(result)) == (0, set())
+    assert ("robot", "ur10e") in {(r["check"], r["detail"]) for r in result["rows"]}
+
+
+def rows_of(policy) -> set[tuple[str, str]]:
+    rows = [*check_rows.fixed_inputs(policy, None, (1, 3)), *check_rows.conditions(policy)]
+    return {(row.check, row.detail) for row in rows if not row.passed}
+
+
+def test_a_prefix_kept_from_an_earlier_request_is_found():
+    policy = load_policy(GOLDEN / "smolvla")
+    assert rows_of(policy) == set()
+    real, kept = policy.adapter.model.prefix, {}
+
+    def stale(inputs, features):
+        batch = len(inputs.state)
+        if batch not in kept:
+            kept[batch] = real(inputs, features)
+        return kept[batch]
+
+    policy.adapter.model.prefix = stale
+    assert {("condition", "state"), ("condition", "instruction")} <= rows_of(policy)
+
+
+def test_a_leak_between_requests_of_a_batch_is_found():
+    policy = load_policy(GOLDEN / "smolvla")
+    real = policy.adapter.model.predict
+
+    def leaking(x, step, prefix, constants):
+        v = real(x, step, prefix, constants)
+        return v + 1e-3 * v.mean(dim=0, keepdim=True)
+
+    policy.adapter.model.predict = leaking
+    assert rows_of(policy) == {("path", "cached, batch 3")}
+
+
+def test_stale_constants_are_found():
+    policy = load_policy(GOLDEN / "smolvla")
+    with torch.inference_mode():
+        policy.adapter.model.action_time_mlp_in.bias.add_(0.1)
+    assert ("path", "cached, batch 1") in rows_of(policy)
+    policy.runner.refresh()
+    assert rows_of(policy) == set()
+
+
+def test_randomness_is_found():
+    policy = load_policy(GOLDEN / "act")
+    real = policy.adapter.model.predict
+
+    def shaking(x, step, prefix, constants):
+        actions = real(x, step, prefix, constants)
+        return actions + 1e-7 * torch.rand_like(actions)
+
+    policy.adapter.model.predict = shaking
+    assert ("repeat", "cached, nothing changed") in rows_of(policy)
+
+
+def test_a_condition_that_is_used_though_said_to_be_ignored_is_found():
+    policy = load_policy(GOLDEN / "act")
+    policy.adapter.spec = check_rows.replace(policy.spec, ignores=("instruction", "state"))
+    assert rows_of(policy) == {("condition", "state")}
+
+
+@pytest.mark.parametrize("side", ["state", "action"])
+@pytest.mark.parametrize("fixture", ["act", "pi05_openpi", "groot_n17"])
+def test_only_the_statistics_of_one_side_are_altered(tmp_path, fixture, side):
+    changed = altered(GOLDEN / fixture, side, tmp_path)
+    assert changed
+    for file in changed:
+        there = tmp_path / file.relative_to(GOLDEN / fixture)
+        assert not there.is_symlink()
+        assert there.read_bytes() != file.read_bytes()
+    others = [p for p in tmp_path.rglob("*") if p.is_symlink()]
+    assert {p.name for p in others} >= {"config.json"}
+    if fixture == "act":
+        before, after = load_file(changed[-1]), load_file(tmp_path / changed[-1].name)
+        moved = {k for k in before if not torch.equal(before[k], after[k])}
+        assert moved
+        assert all(k.startswith(("action", "observation")[side == "state"]) for k in moved)
+        assert not any("images" in k for k in moved)
+
+
+@pytest.mark.parametrize("batches", ["0", "1,x", "-1"])
+def test_batch_sizes_are_whole_and_positive(batches):
+    with pytest.raises(SystemExit) as end:
+        main(["check", "--checkpoint", str(GOLDEN / "act"), f"--batch={batches}"])
+    assert end.value.code == 2

@@ -1,0 +1,78 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros info`` tells what is in the checkpoint, and refuses what cannot be used."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.tools.cli import main
+
+GOLDEN = Path(
+    os.environ.get("PHYAI_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden")
+)
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no golden fixtures at {GOLDEN}")
+FIXTURES = ("act", "diffusion", "diffusion_gn", "smolvla", "pi0", "pi05", "pi0_openpi")
+
+
+def info(capsys, checkpoint, *words):
+    status = main(["info", "--checkpoint", str(checkpoint), *words])
+    shown = capsys.readouterr()
+    return status, shown.out, " ".join(shown.err.split())
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_it_says_what_the_loaded_policy_says(capsys, fixture):
+    status, out, _ = info(capsys, GOLDEN / fixture, "--json")
+    assert status == 0
+    told, policy = json.loads(out), load_policy(GOLDEN / fixture)
+    spec = policy.spec
+    assert told["family"] == spec.family
+    (only,) = told["embodiments"]
+    assert [c["key"] for c in only["cameras"]] == list(spec.cameras)
+    assert only["state_names"] == list(spec.state_names)
+    assert only["horizon"] == spec.horizon
+    model = policy.adapter.model
+    tensors = [*model.parameters(), *model.buffers()]
+    held = sum(t.numel() * t.element_size() for t in tensors)
+    assert told["weights_in_memory_bytes"]["float32"] == held
+    assert told["weight_file_bytes"] == (GOLDEN / fixture / "model.safetensors").stat().st_size
+
+
+def test_the_table_names_cameras_columns_and_ranges(capsys):
+    status, out, _ = info(capsys, GOLDEN / "act")
+    assert status == 0
+    for word in (
+        "act", "observation.images.top", "64 x 96", "observation.state.6", "MEAN_STD",
+        "the policy takes no instruction", "10 rows a chunk", "not said by the checkpoint",
+    ):  # fmt: skip
+        assert word in out
+
+
+def test_every_embodiment_is_told_unless_one_is_named(capsys):
+    _, out, _ = info(capsys, GOLDEN / "groot_n17", "--json")
+    tags = [e["embodiment"] for e in json.loads(out)["embodiments"]]
+    assert {"libero_sim", "new_embodiment"} < set(tags)
+    _, out, _ = info(capsys, GOLDEN / "groot_n17", "--json", "--embodiment", "libero_sim")
+    assert [e["embodiment"] for e in json.loads(out)["embodiments"]] == ["libero_sim"]
+    status, _, err = info(capsys, GOLDEN / "groot_n17", "--embodiment", "mars_rover")
+    assert status == 1
+    assert "mars_rover" in err
+    assert "libero_sim" in err
+
+
+def test_a_checkpoint_that_loading_would_refuse_is_refused(capsys, tmp_path):
+    checkpoint = shutil.copytree(GOLDEN / "act", tmp_path / "act")
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps({**config, "dim_model": 64}))
+    status, _, err = info(capsys, checkpoint)
+    assert status == 1
+    assert "expected shape" in err
+    status, _, err = info(capsys, tmp_path / "absent")
+    assert status == 1
+    assert "no such directory" in err
+    status, _, err = info(capsys, GOLDEN / "act", "--family", "pi0")
+    assert status == 1

@@ -1,0 +1,125 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A skeleton fits its checkpoint: refused while it has gaps, bound once they are filled."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phyai_ros import robots
+from phyai_ros.engine.types import FeatureSpec, PolicySpec
+from phyai_ros.nodes import model_file
+from phyai_ros.robots.binding import Binding
+from phyai_ros.tools.cli import main
+from phyai_ros.tools.describe import describe
+from phyai_ros.tools.robot_skeleton import GAP, camera_roles, joint_names, skeleton
+
+GOLDEN = Path(
+    os.environ.get("PHYAI_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden")
+)
+CASES = [("gr00t_ur10e_small", None)] + [
+    (str(GOLDEN / name), tag)
+    for name, tag in (
+        ("act", None),
+        ("diffusion", None),
+        ("smolvla", None),
+        ("pi0", None),
+        ("pi05_openpi", None),
+        ("groot_n17", "libero_sim"),
+    )
+    if GOLDEN.is_dir()
+]
+
+
+def fill(file: Path) -> None:
+    """What a user does: numbers for limits, a rate, a constant for a column without a joint."""
+    text = re.sub(rf"control_rate: {GAP}", "control_rate: 20.0", file.read_text())
+    text = re.sub(rf"step: {GAP}", "step: 0.05", text)
+    text = text.replace(f"[{GAP}, {GAP}]", "[-3.0, 3.0]")
+    text = re.sub(rf"(velocity|acceleration): {GAP}", r"\1: 2.0", text)
+    file.write_text(text.replace(f"- {GAP}", "- 0.0"))
+
+
+@pytest.mark.parametrize(("checkpoint", "tag"), CASES)
+def test_the_files_fit_the_checkpoint_once_filled_in(tmp_path, capsys, checkpoint, tag):
+    words = ["init-robot", "--checkpoint", checkpoint, "--name", "arm", "--out", str(tmp_path)]
+    assert main([*words, "--json", *(["--embodiment", tag] if tag else [])]) == 0
+    written = json.loads(capsys.readouterr().out)
+    robot_file, model = (Path(f) for f in written["files"])
+    text = re.sub("#.*", "", robot_file.read_text() + model.read_text())
+    assert written["gaps"] == text.count(GAP) > 0
+    with pytest.raises(robots.RobotError, match=GAP):
+        robots.load(robot_file)
+    fill(robot_file)
+    fill(model)
+    assert GAP not in re.sub("#.*", "", robot_file.read_text() + model.read_text())
+    robot = robots.load(robot_file)
+    loaded, source = model_file.load(str(model))
+    name = model_file.checkpoint_path(loaded.checkpoint, source)
+    spec = describe(name, family=loaded.family, embodiment=tag, revision=None).specs[0]
+    binding = Binding(robot, spec, model_file.robot_part(loaded, robot.name, source), source=source)
+    assert binding.step == 0.05
+    positions = np.linspace(-1, 1, len(robot.joints))[None]
+    joints = dict(zip(robot.joint_names, positions[0], strict=True))
+    there = binding.actions(positions, joints)
+    np.testing.assert_allclose(binding.positions(there, joints), positions)
+
+
+def test_existing_files_are_kept_unless_forced(tmp_path):
+    words = ["init-robot", "--checkpoint", "gr00t_ur10e_small", "--out", str(tmp_path)]
+    assert main(words) == 0
+    file = tmp_path / "my_robot.yaml"
+    file.write_text("mine")
+    assert main(words) == 1
+    assert file.read_text() == "mine"
+    assert main([*words, "--force"]) == 0
+    assert file.read_text() != "mine"
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no golden fixtures at {GOLDEN}")
+def test_several_embodiments_must_be_named(tmp_path, capsys):
+    words = ["init-robot", "--checkpoint", str(GOLDEN / "groot_n17"), "--out", str(tmp_path)]
+    assert main(words) == 1
+    assert "libero_sim, oxe_droid" in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_no_word_is_wrong_usage():
+    with pytest.raises(SystemExit) as end:
+        main(["init-robot", "--checkpoint", "gr00t_ur10e_small", "--name", "my robot"])
+    assert end.value.code == 2
+
+
+def spec(**features) -> PolicySpec:
+    state = features.pop("state", ())
+    return PolicySpec(
+        family="f", checkpoint="c", cameras=("observation.images.a", "b/a"), optional_cameras=(),
+        state=state, horizon=4, denoising_steps=1, model_action_dim=9, **features,
+    )  # fmt: skip
+
+
+def test_names_of_the_checkpoint_are_kept():
+    named = tuple(FeatureSpec(n, 1, "MEAN_STD") for n in ("elbow.pos", "Gripper.pos"))
+    assert joint_names(spec(action=named)) == ["elbow", "Gripper"]
+    whole = (FeatureSpec("action", 3, "MEAN_STD"),)
+    assert joint_names(spec(action=whole)) == ["joint_0", "joint_1", "joint_2"]
+    groups = (FeatureSpec("left.arm", 2, "x"), FeatureSpec("right.arm", 2, "x"))
+    assert len(set(joint_names(spec(action=groups)))) == 4
+
+
+def test_two_cameras_never_share_a_role():
+    roles = camera_roles(spec(action=(FeatureSpec("action", 1, "x"),)))
+    assert len(set(roles.values())) == 2
+
+
+def test_the_rate_of_a_checkpoint_that_says_it_is_no_gap():
+    action = (FeatureSpec("gripper", 1, "MIN_MAX", statistics={"min": [0.0], "max": [0.04]}),)
+    given = spec(action=action, state=action, step=0.02)
+    text = skeleton(given, "arm", "f", "c")
+    assert "control_rate: 50 " in text.robot
+    assert "step: 0.02" in text.model
+    assert "gripper: {}" in text.robot
+    assert "values in the training data: 0 to 0.04" in text.robot
