@@ -13,7 +13,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from phyai_ros.engine.models.lerobot import read_layout
+from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.tools import check_inputs
 
 GOLDEN = Path(
     os.environ.get("PHYAI_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden")
@@ -161,3 +163,43 @@ def test_a_refusal_names_file_key_expected_and_found(act: Path, damage, words) -
         read_everything(act)
     for word in words:
         assert word in str(refusal.value)
+
+
+def make_legacy(directory: Path) -> None:
+    """What LeRobot wrote before its processor files: statistics as buffers of the weights."""
+    weights = load_file(directory / "model.safetensors")
+    for side, pattern in (
+        ("normalize_inputs", "*_normalizer_processor.safetensors"),
+        ("normalize_targets", "*_normalizer_processor.safetensors"),
+        ("unnormalize_outputs", "*_unnormalizer_processor.safetensors"),
+    ):
+        (file,) = directory.glob(pattern)
+        for key, value in load_file(file).items():
+            if key.startswith("observation") == (side == "normalize_inputs"):
+                feature, statistic = key.rsplit(".", 1)
+                weights[f"{side}.buffer_{feature.replace('.', '_')}.{statistic}"] = value
+    save_file(weights, directory / "model.safetensors")
+    for file in directory.glob("policy_p*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("fixture", ["act", "diffusion"])
+def test_a_checkpoint_with_its_statistics_among_the_weights_is_the_same_policy(tmp_path, fixture):
+    old = Path(shutil.copytree(GOLDEN / fixture, tmp_path / fixture))
+    make_legacy(old)
+    new, legacy = load_policy(GOLDEN / fixture), load_policy(old)
+    (observation,) = check_inputs.observations(new.spec, 1)
+    noise = check_inputs.noise(new, 1)
+    np.testing.assert_array_equal(
+        legacy.infer_batch([observation], noise)[0].actions,
+        new.infer_batch([observation], noise)[0].actions,
+    )
+
+
+def test_such_a_checkpoint_without_one_statistic_is_refused_by_name(act: Path) -> None:
+    make_legacy(act)
+    weights = load_file(act / "model.safetensors")
+    del weights["normalize_inputs.buffer_observation_state.std"]
+    save_file(weights, act / "model.safetensors")
+    with pytest.raises(PolicyError, match=r"model\.safetensors.*observation\.state\.std is absent"):
+        read_everything(act)

@@ -1,6 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """LeRobot's ``save_pretrained`` layout: config.json, policy_preprocessor.json,
-policy_postprocessor.json and the safetensors files that hold their statistics.
+policy_postprocessor.json and the safetensors files that hold their statistics; in older
+checkpoints, the statistics among the weights.
 
 Reading only: nothing here normalises or knows a model family. Every refusal is a ``PolicyError``
 that names the file, the key, what was expected and what there is.
@@ -19,6 +20,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from phyai_ros.engine.models import lerobot_legacy
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
 CONFIG = "config.json"
@@ -192,14 +194,14 @@ def read_layout(directory: str | Path, config: Mapping[str, Any] | None = None) 
     directory = Path(directory)
     config_file = directory / CONFIG
     config = read_json(config_file) if config is None else config
-    return Layout(
-        directory=directory,
-        config=config,
-        inputs=_features(config, "input_features", config_file),
-        outputs=_features(config, "output_features", config_file),
-        preprocessor=_pipeline(directory, PREPROCESSOR),
-        postprocessor=_pipeline(directory, POSTPROCESSOR),
-    )
+    inputs = _features(config, "input_features", config_file)
+    outputs = _features(config, "output_features", config_file)
+    pipelines = None
+    if not (directory / PREPROCESSOR).is_file():
+        pipelines = _legacy_pipelines(directory, inputs, outputs)
+    if pipelines is None:
+        pipelines = _pipeline(directory, PREPROCESSOR), _pipeline(directory, POSTPROCESSOR)
+    return Layout(directory, config, inputs, outputs, *pipelines)
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -236,6 +238,24 @@ def _features(config: Mapping[str, Any], key: str, file: Path) -> tuple[Feature,
             )
         features.append(feature)
     return tuple(features)
+
+
+def _legacy_pipelines(
+    directory: Path, inputs: Sequence[Feature], outputs: Sequence[Feature]
+) -> tuple[Pipeline, Pipeline] | None:
+    """What a checkpoint without processor files implies; None where it has no statistics either.
+    Its modes are those of config.json's ``normalization_mapping``."""
+    held = lerobot_legacy.statistics(directory, [f.key for f in inputs], [f.key for f in outputs])
+    if held is None:
+        return None
+    file = directory / lerobot_legacy.WEIGHTS
+    steps = [
+        Step(name, {}, str(file), found)
+        for name, found in zip(
+            ("normalizer_processor", "unnormalizer_processor"), held, strict=True
+        )
+    ]
+    return Pipeline(file, (steps[0],)), Pipeline(file, (steps[1],))
 
 
 def _pipeline(directory: Path, name: str) -> Pipeline:

@@ -14,11 +14,12 @@ from phyai_ros.engine.models.act.config import ActConfig
 from phyai_ros.engine.models.act.model import ActInputs, ActModel
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout
 from phyai_ros.engine.models.lerobot_images import ImageNormaliser, check_size, upload
+from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
 from phyai_ros.engine.types import Observation, PolicySpec
 
 _PREFIX = "model."
-_UNUSED = (r"model\.vae_encoder.*",)  # training only
+_UNUSED = (r"model\.vae_encoder.*", LEGACY_STATISTICS)  # the first for training only
 _STEM = "model.backbone.conv1.weight"
 
 

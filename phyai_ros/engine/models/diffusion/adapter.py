@@ -24,11 +24,12 @@ from phyai_ros.engine.models.lerobot_images import (
     resize,
     upload,
 )
+from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
 from phyai_ros.engine.noise_schedule import Ddim, Ddpm
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
-_UNUSED = (r".*\.num_batches_tracked",)
+_UNUSED = (r".*\.num_batches_tracked", LEGACY_STATISTICS)
 
 
 class DiffusionAdapter:

@@ -21,7 +21,6 @@ from torch.nn import functional as F
 from phyai_ros.engine.layers.stack import Stack
 from phyai_ros.engine.models.diffusion.config import DiffusionConfig
 
-
 _FINAL_GROUPS = 8
 """Groups of the last block: the reference does not hand it the config's n_groups."""
 

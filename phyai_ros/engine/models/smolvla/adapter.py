@@ -14,6 +14,7 @@ from phyai_ros.engine import guidance, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout
 from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, upload
+from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
 from phyai_ros.engine.models.smolvla.model import (
@@ -161,7 +162,7 @@ def load(
         device=device,
         dtype=lambda name: torch.float32 if name.startswith(FLOAT32) else dtype,
         rename=rename,
-        ignore=UNUSED,
+        ignore=(*UNUSED, LEGACY_STATISTICS),
     )
     cameras = tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key)
     side = config.vlm.vision.image_size
@@ -179,8 +180,9 @@ def load(
         max_prompt_tokens=config.tokenizer_max_length,
         image_size=(side, side),
     )
-    step = layout.preprocessor.require("tokenizer_processor").config
-    tokenizer = tokenize.load(checkpoint, step.get("tokenizer_name", config.vlm_model_name))
+    step = layout.preprocessor.find("tokenizer_processor")
+    given = step.config.get("tokenizer_name") if step else None
+    tokenizer = tokenize.load(checkpoint, given or config.vlm_model_name)
     return SmolVlaAdapter(spec, model, layout, vectors, tokenizer)
 
 
