@@ -25,7 +25,6 @@ def main() -> int:
     words = [word for word in words if word != "--fast"]
     environment = dict(os.environ)
     environment.setdefault("OMP_NUM_THREADS", "1")
-    environment.setdefault("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
     base = [sys.executable, "-m", "pytest", *(["-m", "not slow"] if fast else []), *words]
     alone = [folder for folder in ALONE if (ROOT / folder).is_dir()]
     passes = [
