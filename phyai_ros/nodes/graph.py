@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from phyai_ros import robots
-from phyai_ros.control.methods import METHODS
+from phyai_ros.control import methods
 from phyai_ros.nodes import arguments, model_file
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.robots import config_files
@@ -32,7 +32,7 @@ ARGUMENTS = (
         "handoff",
         "replace",
         "how a new chunk joins the old one",
-        choices=tuple(sorted(METHODS)),
+        choices=methods.NAMES,
     ),
     Argument(
         "execution_horizon",
@@ -47,6 +47,7 @@ ARGUMENTS = (
         "what pairs the camera messages",
         choices=("aligner", "message_filters"),
     ),
+    Argument("dry_run", False, "log the commands and send none: the first run on a real arm"),
     Argument("seed", 0, "of the policy's noise and the first episode", low=0, high=2**31),
     Argument("use_sim_time", False, "time from /clock; the simulator then publishes it"),
     Argument("conveyor_speed", 0.0, "sim: m/s of the target block", low=0.0, high=0.3),
@@ -117,6 +118,7 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
                 "synchronizer",
                 "instruction",
                 "seed",
+                "handoff",
             )
         },
     }
@@ -129,7 +131,10 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
             "observations in, chunks of actions out",
         )
     )
-    handoff = {**shared, "handoff": values["handoff"], "instruction": values["instruction"]}
+    handoff = {
+        **shared,
+        **{name: values[name] for name in ("handoff", "instruction", "dry_run")},
+    }
     horizon = values["execution_horizon"] or model.execution_horizon
     if horizon:
         handoff["execution_horizon"] = horizon

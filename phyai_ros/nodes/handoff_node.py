@@ -30,10 +30,12 @@ from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
+from phyai_ros.nodes.holds import Holds
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.nodes.pacer import Pacer, raise_priority
 from phyai_ros.nodes.params import Parameter
+from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
 from phyai_ros.robots import guards
 
@@ -57,7 +59,7 @@ PARAMETERS = (
         "handoff",
         "replace",
         "how a new chunk joins the old one",
-        choices=tuple(sorted(methods.METHODS)),
+        choices=methods.NAMES,
     ),
     Parameter("margin", 1, "ticks by which a request goes out early", low=0, high=1000),
     Parameter("request_timeout", 2.0, "s, an unanswered request is repeated", low=0.05, high=600.0),
@@ -69,6 +71,7 @@ PARAMETERS = (
     Parameter(
         "joint_state_max_age", 0.5, "s, older joint states start no motion", low=0.01, high=10.0
     ),
+    Parameter("dry_run", False, "log commands, send none"),
     Parameter(
         "realtime_priority",
         50,  # as ros2_control's controller manager asks for
@@ -89,6 +92,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._changed = False
         self._raised = False
         self._timeouts = 0
+        self._blocked = ""
         self._owned: list[Any] = []
         self._timers_owned: list[Any] = []
         self._services_owned: list[Any] = []
@@ -126,12 +130,18 @@ class HandoffNode(lifecycle.ManagedNode):
         )
         self._joints = JointBuffer(limits.names, values.joint_state_max_age)
         self._output = outputs.make(
-            self, robot.output.type, robot.output.topic, robot.output_joints, limits.names
+            self, robot.output, robot.output_joints, self._handoff, dry_run=values.dry_run
         )
         self._owned.append(self._output)
+        self._blocked = ""
+        self._holds = Holds(self._handoff, self._output)
+        self._gate = RobotGate(self, robot, self._log, self._check_robot)
+        self._owned.append(self._gate)
         self._sink = HandoffSink(self, self._handoff, self._output, self._on_change)
         self._owned.append(self._sink)
-        self._loop = ControlLoop(self._handoff, self._sink, self._now, self._measured)
+        self._loop = ControlLoop(
+            self._handoff, self._sink, self._now, self._measured, lambda: self._gate.factor
+        )
         self._subscribe(robot)
         self._serve()
         if values.instruction:
@@ -183,7 +193,8 @@ class HandoffNode(lifecycle.ManagedNode):
             self._on_loop_error,
             realtime_priority=self._values.realtime_priority,
         )
-        self._loop.post(self._handoff.resume)  # of the hold that a deactivation leaves behind
+        self._check_robot()
+        self._loop.post(self._holds.resume)  # of the hold that a deactivation leaves behind
         pacer = self._pacer
         self._sink.pace = lambda: (pacer.jitter, pacer.missed)
         pacer.start()
@@ -238,13 +249,13 @@ class HandoffNode(lifecycle.ManagedNode):
     # -- services ----------------------------------------------------------------------------
 
     def _hold(self, request: Any, response: Any) -> Any:
-        return self._answer(response, lambda now: self._handoff.hold("held by service"))
+        return self._answer(response, lambda now: self._holds.hold("held by service"))
 
     def _resume(self, request: Any, response: Any) -> Any:
-        return self._answer(response, self._handoff.resume)
+        return self._answer(response, self._holds.resume)
 
     def _reset(self, request: Any, response: Any) -> Any:
-        return self._answer(response, self._handoff.reset)
+        return self._answer(response, self._holds.reset)
 
     def _answer(self, response: Any, work: Callable[[float], None]) -> Any:
         done = threading.Event()
@@ -264,12 +275,24 @@ class HandoffNode(lifecycle.ManagedNode):
 
     # -- watching ----------------------------------------------------------------------------
 
+    def _check_robot(self) -> None:
+        """Whether the robot takes commands has changed, or why it does not."""
+        trouble = self._gate.trouble() or ""
+        if trouble == self._blocked:
+            return
+        self._blocked = trouble
+        if trouble:
+            self._loop.post(lambda now: self._holds.block(trouble, self._measured()))
+        else:
+            self._loop.post(self._holds.unblock)
+
     def _on_change(self, state: State, reason: str) -> None:
         self._changed = True  # the executor's thread logs and publishes it
 
     def _watch(self) -> None:
         """Four times a second on the executor's thread: what only the ROS graph knows."""
         self._jumps.check()
+        self._check_robot()
         if self.failure is not None:
             raise lifecycle.NodeFailed(self.failure)
         if not self._raised:
@@ -290,11 +313,8 @@ class HandoffNode(lifecycle.ManagedNode):
         if standing and sink.state is State.WAITING:
             notes.append(self._joints.trouble(time.monotonic()))
         sink.note = "; ".join(note for note in notes if note)
-        unheard = sink.state is not State.WAITING and self._output.subscribers() == 0
-        self._log.set(
-            self._output.topic,
-            "no subscriber: is the robot's controller active?" if unheard else None,
-        )
+        unheard = self._output.trouble() if sink.state is not State.WAITING else None
+        self._log.set(self._output.topic, unheard)
         if self._changed:
             self._changed = False
             calm = sink.state in (State.EXECUTING, State.RAMPING)
@@ -315,6 +335,7 @@ class HandoffNode(lifecycle.ManagedNode):
             timer_status(self._period, self._handoff.counters.ticks, self._sink, self._pacer),
             output_status(self._output),
             *(stream.status() for stream in streams),
+            *self._gate.statuses(),
         ]
 
 
