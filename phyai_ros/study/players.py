@@ -1,0 +1,99 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Who answers a request in a study: a policy from camera pictures, or the scripted expert."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from phyai_ros.control.align import AlignConfig, CameraStream, ObservationAligner
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.control.states import Request
+from phyai_ros.engine.policy import Policy
+from phyai_ros.nodes.answering import Answering
+from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.robot import Robot
+from phyai_ros.sim import kinematics as kin
+from phyai_ros.sim.expert import Expert
+from phyai_ros.sim.world import World
+
+
+class Player(Protocol):
+    def begin(self, world: World, seed: int, handoff: str) -> None:
+        """A new episode of ``world``; ``seed`` decides the noise."""
+        ...
+
+    def look(self, now: float) -> None:
+        """A control tick begins, at ``now`` seconds: the joint states of this moment."""
+        ...
+
+    def answer(self, request: Request, picture: float, now: float) -> Chunk:
+        """The chunk for a request whose answering starts at ``now``, from the pictures of the tick
+        at ``picture`` seconds. Raises control.frame.NotReady when those may not answer."""
+        ...
+
+
+class PolicyPlayer:
+    """A checkpoint, through the same aligner, binding and answering as policy_node.
+
+    Pictures are taken at every control tick; only those that an answer looks at are rendered.
+    """
+
+    def __init__(self, policy: Policy, binding: Binding, robot: Robot) -> None:
+        if policy.spec.history:
+            raise ValueError(
+                f"{policy.spec.checkpoint} looks at {policy.spec.history} earlier observations; "
+                f"a study knows only policies that look at one moment"
+            )
+        self._policy, self._binding, self._robot = policy, binding, robot
+
+    def begin(self, world: World, seed: int, handoff: str) -> None:
+        robot = self._robot
+        self._world = world
+        name = self._policy.spec.family
+        self._answering = Answering(self._policy, self._binding, seed, name, handoff)
+        self._aligner = ObservationAligner(
+            [CameraStream(r, robot.cameras[r].max_age) for r in self._binding.cameras],
+            robot.joint_names,
+            AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew),
+        )
+
+    def look(self, now: float) -> None:
+        positions = {n: p for n, (p, _) in self._world.joints().items()}
+        self._aligner.add_joints("sim", now, positions, now)
+
+    def answer(self, request: Request, picture: float, now: float) -> Chunk:
+        if picture >= request.not_before:  # else the aligner says why the newest will not do
+            for role in self._binding.cameras:
+                self._aligner.add_image(role, picture, self._world.render(role), now)
+        frame = self._aligner.assemble(now, request.not_before)
+        return self._answering.answer(frame, request, self._world.instruction).chunk
+
+
+class ExpertPlayer:
+    """The scripted expert: it knows where the block is and how fast it moves. What it reaches is
+    what the task allows with this delay; no policy that sees pictures will do better."""
+
+    def __init__(self, robot: Robot, horizon: int = 16) -> None:
+        self._names, self._horizon, self._step = robot.joint_names, horizon, robot.period
+
+    def begin(self, world: World, seed: int, handoff: str) -> None:
+        self._world, self._expert = world, Expert(world)
+
+    def look(self, now: float) -> None:
+        pass
+
+    def answer(self, request: Request, picture: float, now: float) -> Chunk:
+        rows = self._expert.chunk(horizon=self._horizon, step=self._step)
+        columns = [kin.JOINTS.index(n) for n in self._names]
+        return Chunk(
+            request.request_id,
+            request.epoch,
+            picture,
+            self._names,
+            self._step,
+            np.ascontiguousarray(rows[:, columns]),
+            policy="expert",
+            instruction=self._world.instruction,
+        )
