@@ -81,6 +81,7 @@ class PolicyNode(lifecycle.ManagedNode):
         self._owned: list[Any] = []
         self._timers_owned: list[Any] = []
         self._changed = False
+        self._jumped = False
         self._instruction = ""
         super().__init__("policy_node", **kwargs)
 
@@ -214,6 +215,7 @@ class PolicyNode(lifecycle.ManagedNode):
             f"the clock jumped by {seconds:.3f} s: every buffered image and joint state is dropped"
         )
         self._source.clear()
+        self._jumped = True  # subscriptions cannot be made anew inside the clock's own callback
 
     # -- engine thread -----------------------------------------------------------------------
 
@@ -235,6 +237,9 @@ class PolicyNode(lifecycle.ManagedNode):
 
     def _watch(self) -> None:
         self._jumps.check()
+        if self._jumped:
+            self._jumped = False
+            self._cameras.clear()
         if not self._changed or self._loop is None:
             return
         self._changed = False

@@ -42,6 +42,9 @@ class Cameras:
             stale_after=STALE_AFTER,
         )
 
+    def clear(self) -> None:
+        """Nothing is kept here; the aligner's samples are FrameSource's to clear."""
+
     def statuses(self) -> list[Status]:
         return [stream.status() for stream in self.streams]
 

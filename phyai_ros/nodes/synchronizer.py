@@ -32,24 +32,34 @@ class SynchronizedCameras:
         log: EdgeLog,
         slop: float,
     ) -> None:
-        filters = _message_filters()
+        self._filters = _message_filters()
         self._cameras = tuple(cameras)
         self._source = source
         self._log = log
         self._node = node
+        self._slop = slop
         self._sets = 0
         self._refused = Reasons()
+        self._subscribers: list[Any] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew: stamps that lie in the future after time went back would fill the filter's
+        queues, and it would never find a set again."""
+        self.destroy()
         self._subscribers = [
-            filters.Subscriber(
-                node,
+            self._filters.Subscriber(
+                self._node,
                 CompressedImage if camera.compressed else Image,
                 camera.topic,
                 qos_profile=qos.camera(),
             )
-            for camera in cameras
+            for camera in self._cameras
         ]
         # The filter compares with <, and whole nanoseconds tell slop apart from just above it.
-        self._filter = filters.ApproximateTimeSynchronizer(self._subscribers, QUEUE, slop + 1e-9)
+        self._filter = self._filters.ApproximateTimeSynchronizer(
+            self._subscribers, QUEUE, self._slop + 1e-9
+        )
         self._filter.registerCallback(self.deliver)
 
     def deliver(self, *messages: Any) -> None:
@@ -91,6 +101,7 @@ class SynchronizedCameras:
     def destroy(self) -> None:
         for subscriber in self._subscribers:
             self._node.destroy_subscription(subscriber.sub)
+        self._subscribers = []
 
 
 def _message_filters() -> Any:

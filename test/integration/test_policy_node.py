@@ -419,9 +419,24 @@ def test_what_cannot_be_configured_says_what_there_is(parameter, value, says):
     context.try_shutdown()
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("message_filters") is not None, reason="message_filters is installed"
-)
+FILTERS = importlib.util.find_spec("message_filters") is not None
+
+
+@pytest.mark.skipif(not FILTERS, reason="the ROS package message_filters is not installed")
+def test_message_filters_in_front_of_the_aligner(robot_file):
+    cell = Cell(robot_file, DOMAIN + 1, synchronizer="message_filters")
+    try:
+        assert_near_posture(cell.answer())
+        # What cannot be used is reported, and does not leave the filter locked.
+        cell.refusal("scene: never_came", lambda: good(scene=image(picture(), "16UC1")))
+        cell.refusal("scene: never_came", lambda: good(wrist=None))
+        cell.node._on_jump(-1.0)
+        cell.answer()
+    finally:
+        cell.close()
+
+
+@pytest.mark.skipif(FILTERS, reason="message_filters is installed")
 def test_message_filters_where_it_is_absent_says_what_to_install():
     test_what_cannot_be_configured_says_what_there_is(
         "synchronizer", "message_filters", "apt install ros-$ROS_DISTRO-message-filters"
