@@ -11,7 +11,8 @@ from golden import GOLDEN, needs_golden, relative_error, tensors
 from perturbation import kinds, spoiled
 from safetensors.numpy import load_file, save_file
 
-from phyai_ros.control.ensemble import temporal_ensemble
+from phyai_ros.control import methods
+from phyai_ros.control.chunk import Chunk, Plan
 from phyai_ros.engine.models.act.config import ActConfig
 from phyai_ros.engine.models.act.model import ActInputs, ActModel
 from phyai_ros.engine.policy import load_policy
@@ -128,16 +129,19 @@ def test_changed_input_statistics_change_the_actions(tmp_path, key):
 
 
 def test_temporal_ensembling():
+    """The handoff's ensemble method, one chunk a tick, against the official ensembler."""
     data = case("case2")
-    chunks = data["chunks"].numpy()
-    steps, horizon = chunks.shape[0], chunks.shape[2]
-    for now in range(steps):
-        made = range(max(0, now - horizon + 1), now + 1)
-        for row in range(chunks.shape[1]):
-            predictions = np.stack([chunks[then, row, now - then] for then in made])
-            found = temporal_ensemble(predictions, 0.01)
-            expected = data["ensembled"][now, row].numpy()
-            assert np.abs(found - expected).max() < 1e-6 * np.abs(chunks).max()
+    steps, batch, horizon, width = data["chunks"].shape
+    names, free = tuple(f"joint_{i}" for i in range(width)), np.zeros(width, bool)
+    for request in range(batch):
+        method, plan = methods.make("ensemble", decay=0.01), None
+        for now in range(steps):
+            rows = data["chunks"][now, request].double().numpy()
+            new = Plan(now, rows, Chunk(now, 1, 0.05 * now, names, 0.05, rows))
+            plan = method.splice(plan, new, now, free)
+            expected = data["ensembled"][now, request].numpy()
+            assert np.abs(plan.row(now) - expected).max() < 1e-6 * np.abs(expected).max()
+    assert steps > horizon
 
 
 def test_bfloat16_runs_and_stays_near():
