@@ -14,6 +14,7 @@ import json
 import math
 import multiprocessing
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,7 @@ def main() -> None:
     parser.add_argument("--execution", type=int, default=8, help="rows executed of a chunk")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--other", action="store_true", help="also ask for another block")
+    parser.add_argument("--record", action="store_true", help="add a row to benchmarks/results")
     args = parser.parse_args()
     started = time.monotonic()
     jobs = [
@@ -125,6 +127,11 @@ def main() -> None:
         "seconds": round(time.monotonic() - started, 1),
     }
     print(json.dumps(report), flush=True)
+    if args.record:
+        from benchmarks import record
+
+        command = " ".join(["python -m tools.train.evaluate", *sys.argv[1:]])
+        record.save("training.jsonl", record.row("evaluate", report | {"command": command}))
 
 
 if __name__ == "__main__":

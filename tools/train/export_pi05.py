@@ -31,6 +31,8 @@ HEADS = {
 }
 NORMS = {"VISUAL": "IDENTITY", "STATE": "QUANTILES", "ACTION": "QUANTILES"}
 GRIPPER = "finger_joint"
+MAX_TOKENS = 32
+"""As long as the longest prompts of training. The engine warns when it has to cut one."""
 
 
 def write(model: Pi05Trainee, family: Pi05Family, data: Dataset, directory: Path) -> None:
@@ -41,8 +43,7 @@ def write(model: Pi05Trainee, family: Pi05Family, data: Dataset, directory: Path
         for k, v in checkpoint_tensors(model.policy, table).items()
     }
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
-    length = int(family.prompts.ids.shape[1])
-    _json(directory / "config.json", config(family, length))
+    _json(directory / "config.json", config(family))
     _json(directory / "architecture.json", describe_sizes(family.config))
     found = {
         k: torch.from_numpy(np.asarray(v, np.float32)) for k, v in statistics(family, data).items()
@@ -56,7 +57,7 @@ def write(model: Pi05Trainee, family: Pi05Family, data: Dataset, directory: Path
     )
     save_file(found, directory / normaliser)
     save_file(found, directory / restorer)
-    _json(directory / "policy_preprocessor.json", preprocessor(normaliser, length))
+    _json(directory / "policy_preprocessor.json", preprocessor(normaliser))
     _json(directory / "policy_postprocessor.json", postprocessor(restorer))
     family.tokenizer.save(str(directory / "tokenizer.json"))
     _json(
@@ -98,7 +99,7 @@ def _features() -> tuple[dict[str, Any], dict[str, Any]]:
     return inputs, {"action": {"type": "ACTION", "shape": [len(JOINTS)]}}
 
 
-def config(family: Pi05Family, length: int) -> dict[str, Any]:
+def config(family: Pi05Family) -> dict[str, Any]:
     inputs, outputs = _features()
     c = family.config
     return {
@@ -127,12 +128,12 @@ def config(family: Pi05Family, length: int) -> dict[str, Any]:
         "rtc_config": None,
         "image_resolution": [c.vision.image_size] * 2,
         "empty_cameras": 0,
-        "tokenizer_max_length": length,
+        "tokenizer_max_length": MAX_TOKENS,
         "normalization_mapping": NORMS,
     }
 
 
-def preprocessor(statistics_file: str, length: int) -> dict[str, Any]:
+def preprocessor(statistics_file: str) -> dict[str, Any]:
     inputs, outputs = _features()
     return {
         "name": "policy_preprocessor",
@@ -156,7 +157,7 @@ def preprocessor(statistics_file: str, length: int) -> dict[str, Any]:
             {
                 "registry_name": "tokenizer_processor",
                 "config": {
-                    "max_length": length,
+                    "max_length": MAX_TOKENS,
                     "task_key": "task",
                     "padding_side": "right",
                     "padding": "max_length",
