@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +98,12 @@ class Guard:
         self._position = position.tolist()
         self._target = position.tolist()
         self._speed = [0.0] * len(position)
+
+    def fork(self) -> Guard:
+        """A guard that goes on from here by itself; this one does not notice."""
+        other = copy(self)  # lists and arrays are replaced on each step, never changed in place
+        other.interventions = Counter()
+        return other
 
     def stop(self) -> None:
         """Forget the last command; the next one needs ``start``."""

@@ -20,6 +20,7 @@ from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.guard import Guard, Limits
 from phyai_ros.control.intake import Intake
 from phyai_ros.control.methods import Method, Replace
+from phyai_ros.control.preview import preview
 from phyai_ros.control.progress import Progress
 from phyai_ros.control.ramp import Ramp
 from phyai_ros.control.requests import Requests
@@ -170,6 +171,13 @@ class Handoff:
         if self.stall is not None:
             self.stalled = self.stall.update(executing, self._command.positions)
         return self._command
+
+    def ahead(self) -> np.ndarray:
+        """Commands of the ticks to come, were no other chunk to come: [n, joints], ending in a
+        standing arm; none where nothing is commanded."""
+        moving = self._state in (State.EXECUTING, State.RAMPING)
+        plan = self.buffer.plan if moving else None
+        return preview(self.guard, self._ramp, plan, self.axis.tick)
 
     def _decide(
         self, step: Advance, now: float, measured: np.ndarray | None, fresh: bool

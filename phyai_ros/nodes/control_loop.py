@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from phyai_ros.control.chunk import Chunk, ChunkRefused
 from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.program_time import ProgramTime
 from phyai_ros.control.states import Command, Request
 
 
@@ -43,7 +44,8 @@ class ControlLoop:
     control thread never waits for a lock that a slower thread holds.
 
     now: seconds, the clock that stamps observations. measured: newest joint positions in the
-    handoff's order, None when missing or too old.
+    handoff's order, None when missing or too old. speed: share of full speed at which the robot
+    carries out commands; the handoff lives in the robot's program time, messages in ``now``'s.
     """
 
     def __init__(
@@ -52,13 +54,17 @@ class ControlLoop:
         sink: Sink,
         now: Callable[[], float],
         measured: Callable[[], np.ndarray | None],
+        speed: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._handoff = handoff
         self._sink = sink
         self._now = now
         self._measured = measured
+        self._speed = speed
+        self._program = ProgramTime()
         self._inbox: deque[Callable[[float], None]] = deque()
         self._published: deque[tuple[int, float]] = deque(maxlen=8)
+        self._observed: deque[tuple[int, float]] = deque(maxlen=8)
 
     def post(self, action: Callable[[float], None]) -> None:
         """Have ``action(now)`` run on the control thread before its next tick."""
@@ -69,16 +75,27 @@ class ControlLoop:
 
         def accept(now: float) -> None:
             try:
-                self._handoff.accept(chunk)
+                self._handoff.accept(replace(chunk, stamp=self._place(chunk.stamp, now)))
             except ChunkRefused as refusal:
                 self._sink.refused(refusal)
             else:
                 self._published.append((chunk.request_id, published))
+                self._observed.append((chunk.request_id, chunk.stamp))
 
         self.post(accept)
 
+    def _place(self, stamp: float, now: float) -> float:
+        """Program time of an observation; one that is too old by the clock keeps its age, however
+        little the robot has done since."""
+        age = self._program.wall(now) - stamp
+        if age > self._handoff.config.max_chunk_age:
+            return now - age if stamp else 0.0
+        return self._program.program(stamp)
+
     def tick(self) -> None:
-        now = self._now()
+        wall = self._now()
+        self._program.factor = self._speed()
+        now = self._program.advance(wall)
         while self._inbox:
             self._inbox.popleft()(now)
         command = self._handoff.tick(now, self._measured())
@@ -88,8 +105,23 @@ class ControlLoop:
             self._sink.command(command.positions)
         request = self._handoff.request(now)
         if request is not None:
-            self._sink.request(request)
-        self._sink.report(TickReport(now, command, self._deliver(command, now)))
+            self._sink.request(self._on_the_wall(request))
+        age = self._age(command, wall)
+        if age == age and age != command.action_age:
+            command = replace(command, action_age=age)
+        self._sink.report(TickReport(wall, command, self._deliver(command, wall)))
+
+    def _on_the_wall(self, request: Request) -> Request:
+        wall = self._program.wall
+        return replace(
+            request, not_before=wall(request.not_before), first_time=wall(request.first_time)
+        )
+
+    def _age(self, command: Command, wall: float) -> float:
+        """By the clock, NaN where no action is executed."""
+        if command.action_age != command.action_age:
+            return math.nan
+        return wall - dict(self._observed).get(command.request_id, math.nan)
 
     def _deliver(self, command: Command, now: float) -> float:
         if not command.first_use:

@@ -75,13 +75,8 @@ def timer_status(period: float, ticks: int, sink: HandoffSink, pacer: Pacer | No
 
 
 def output_status(output: Output) -> Status:
-    heard = output.subscribers()
-    return Status(
-        "output",
-        OK if heard else ERROR,
-        "ok" if heard else f"no subscriber on {output.topic}: is the robot's controller active?",
-        {"topic": output.topic, "subscribers": heard},
-    )
+    trouble = output.trouble()
+    return Status("output", ERROR if trouble else OK, trouble or "ok", {"topic": output.topic})
 
 
 def _items(counter: Mapping[Any, int]) -> list[tuple[Any, int]]:

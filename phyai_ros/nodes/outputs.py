@@ -10,38 +10,42 @@ from typing import Any, Protocol
 import numpy as np
 from std_msgs.msg import Float64MultiArray
 
+from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.dry_run import DryRun
+from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
+from phyai_ros.robots.robot import Output as OutputDescription
 
 
 class Output(Protocol):
+    """Built with (node, topic, joints, handoff). joints: the controller's own order. handoff: its
+    ``names`` are the order in which ``publish`` gets positions. Raises ValueError for joints that
+    no chunk moves."""
+
     topic: str
 
     def publish(self, positions: np.ndarray) -> None:
-        """positions: float64 [joints], robot units, in the handoff's joint order."""
+        """positions: float64 [joints], robot units, in the handoff's joint order. Called from the
+        control thread right after the handoff's tick."""
         ...
 
-    def subscribers(self) -> int: ...
+    def let_go(self, measured: np.ndarray | None) -> None:
+        """The robot takes no commands now. measured: where it is, as in ``publish``, if known.
+        What a controller may still hold in store must not move it later. Control thread."""
+        ...
+
+    def trouble(self) -> str | None:
+        """Why commands do not arrive, for people; None if they do."""
+        ...
 
     def destroy(self) -> None: ...
 
 
 class ForwardCommand:
-    """std_msgs/Float64MultiArray a tick, for ros2_controllers' forward_command_controller.
+    """std_msgs/Float64MultiArray a tick, for ros2_controllers' forward_command_controller."""
 
-    joints: the controller's own order (its ``joints`` parameter). handoff_joints: the order in
-    which ``publish`` gets its positions.
-    """
-
-    def __init__(
-        self, node: Any, topic: str, joints: Sequence[str], handoff_joints: Sequence[str]
-    ) -> None:
-        absent = [name for name in joints if name not in handoff_joints]
-        if absent:
-            raise ValueError(
-                f"output '{topic}' commands joints that no chunk moves: {', '.join(absent)}; "
-                f"there are: {', '.join(handoff_joints)}"
-            )
-        self._order = [list(handoff_joints).index(name) for name in joints]
+    def __init__(self, node: Any, topic: str, joints: Sequence[str], handoff: Handoff) -> None:
+        self._order = [handoff.names.index(name) for name in joints]
         self._message = Float64MultiArray()
         self._node = node
         self._publisher = node.create_publisher(Float64MultiArray, topic, qos.command())
@@ -51,21 +55,43 @@ class ForwardCommand:
         self._message.data = array("d", positions[self._order].tobytes())
         self._publisher.publish(self._message)
 
-    def subscribers(self) -> int:
-        return int(self._publisher.get_subscription_count())
+    def let_go(self, measured: np.ndarray | None) -> None:
+        pass  # a forward controller stores nothing
+
+    def trouble(self) -> str | None:
+        if self._publisher.get_subscription_count():
+            return None
+        return f"no subscriber on {self.topic}: is the robot's controller active?"
 
     def destroy(self) -> None:
         self._node.destroy_publisher(self._publisher)
 
 
-OUTPUTS: dict[str, Callable[..., Output]] = {"forward_command": ForwardCommand}
+OUTPUTS: dict[str, Callable[..., Output]] = {
+    "forward_command": ForwardCommand,
+    "joint_trajectory": JointTrajectoryOutput,
+}
 
 
-def make(node: Any, kind: str, topic: str, joints: Sequence[str], order: Sequence[str]) -> Output:
-    """The output of a robot description. joints: the controller's order; order: the handoff's.
-    Raises ValueError that lists the kinds there are."""
-    if kind not in OUTPUTS:
+def make(
+    node: Any,
+    output: OutputDescription,
+    joints: Sequence[str],
+    handoff: Handoff,
+    *,
+    dry_run: bool = False,
+) -> Output:
+    """The output of a robot description. joints: the controller's order. dry_run: one that only
+    logs. Raises ValueError that lists the kinds there are."""
+    if output.type not in OUTPUTS:
         raise ValueError(
-            f"output type '{kind}' is not available; there are: {', '.join(sorted(OUTPUTS))}"
+            f"output type '{output.type}' is not available; there are: {', '.join(sorted(OUTPUTS))}"
         )
-    return OUTPUTS[kind](node, topic, joints, order)
+    absent = [name for name in joints if name not in handoff.names]
+    if absent:
+        raise ValueError(
+            f"output '{output.topic}' commands joints that no chunk moves: {', '.join(absent)}; "
+            f"there are: {', '.join(handoff.names)}"
+        )
+    kind = DryRun if dry_run else OUTPUTS[output.type]
+    return kind(node, output.topic, joints, handoff)

@@ -57,6 +57,11 @@ def instruction() -> QoSProfile:
     return _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
+def robot_status() -> QoSProfile:
+    """Transient local: drivers say a mode once, when it changes."""
+    return _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
 def episode() -> QoSProfile:
     return _profile(10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

@@ -23,12 +23,14 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
-from phyai_ros.nodes import convert, diagnostics, lifecycle, params, qos
+from phyai_ros import robots
+from phyai_ros.nodes import convert, diagnostics, lifecycle, params, qos, sim_driver
 from phyai_ros.nodes.cdr import NANOSECONDS
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
 from phyai_ros.nodes.pacer import Pacer
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.sim_cameras import Cameras, CameraSettings
+from phyai_ros.nodes.sim_driver import SimDriver
 from phyai_ros.nodes.sim_time import SimTime
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim import task, world
@@ -45,7 +47,7 @@ _PATIENCE = 3.0
 
 PARAMETERS = (
     params.AUTOSTART,
-    Parameter("robot", "ur10e", "simulated robot", choices=world.ROBOTS),
+    Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
     Parameter("task", "reach", "what the episodes are about", choices=world.TASKS),
     Parameter("seed", 0, "seed of the first episode; each next one adds 1", low=0, high=2**31),
     Parameter(
@@ -75,6 +77,7 @@ PARAMETERS = (
         "conveyor_speed", 0.0, "m/s of the target block; 0: it lies still", low=0.0, high=MAX_SPEED
     ),
     Parameter("conveyor_reversing", False, "the conveyor turns round at random"),
+    *sim_driver.PARAMETERS,
 )
 _JOINTS = ParameterDescriptor(
     name="joints",
@@ -105,8 +108,9 @@ class SimNode(lifecycle.ManagedNode):
         if values.conveyor_speed > 0.0:
             conveyor = Conveyor(values.conveyor_speed, values.conveyor_reversing)
         fixed = values.instruction.strip()
+        robot = robots.load(values.robot)
         self._world = world.make(
-            values.robot,
+            robot.name,
             values.task,
             values.seed,
             conveyor=conveyor,
@@ -122,6 +126,14 @@ class SimNode(lifecycle.ManagedNode):
         self._bad = diagnostics.Reasons()
         self._start_cameras()
         self._connect()
+        self._driver: SimDriver | None = None
+        if robot.output.type == "joint_trajectory":
+            self._driver = SimDriver(self, robot, kin.JOINTS, self._refuse_trajectory)
+            self._owned.append(self._driver.destroy)
+
+    def _refuse_trajectory(self, why: str) -> None:
+        self._bad.add("trajectory")
+        self.get_logger().warning(f"trajectory refused: {why}", throttle_duration_sec=1.0)
 
     def _joint_order(self) -> np.ndarray:
         """Place in a command of each joint of ``kinematics.JOINTS``."""
@@ -190,8 +202,13 @@ class SimNode(lifecycle.ManagedNode):
     def _cycle(self) -> None:
         while self._inbox:
             self._inbox.popleft()()
-        self._world.step(self._time.advance(time.monotonic(), time.time_ns()))
+        seconds = self._time.advance(time.monotonic(), time.time_ns())
+        self._world.step(seconds)
         stamp, now = self._time.stamp_ns, self._time.elapsed
+        if self._driver is not None:
+            goals = self._driver.step(seconds, now, self._world.physics.joints()[0])
+            if goals is not None:
+                self._apply(goals)
         outcome = self._episodes.update()
         if self._clock_topic is not None:
             message = Clock()
@@ -263,6 +280,8 @@ class SimNode(lifecycle.ManagedNode):
         def work() -> None:
             self._episodes.begin_next()
             self._refused_since = None
+            if self._driver is not None:
+                self._driver.restart()
             said.append(self._announce("start"))
             done.set()
 

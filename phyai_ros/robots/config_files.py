@@ -88,6 +88,41 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return data
 
 
+def read_extended(kind: str, path: Path) -> dict[str, Any]:
+    """As ``read_yaml``, laid over the file that its key ``extends`` names, if it has one: mappings
+    are joined key by key, everything else is replaced. Raises RobotError."""
+    return _extended(kind, path, ())
+
+
+def _extended(kind: str, path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in below:
+        chain = " -> ".join(p.name for p in (*below, path))
+        raise RobotError(f"{path}: extends: expected a file that does not lead back, found {chain}")
+    data = read_yaml(path)
+    base = data.pop("extends", None)
+    if base is None:
+        return data
+    if not isinstance(base, str):
+        raise RobotError(f"{path}: extends: expected a name or a YAML file, found {base!r}")
+    beside = path.parent / base  # a path is meant from the file that says it
+    try:
+        found = find(kind, beside if beside.suffix in SUFFIXES and beside.is_file() else base)
+    except RobotError as error:
+        raise RobotError(f"{path}: extends: {error}") from error
+    return _laid_over(_extended(kind, found, (*below, path.resolve())), data)
+
+
+def _laid_over(base: Any, data: Any) -> Any:
+    if not (isinstance(base, dict) and isinstance(data, dict)):
+        return data
+    return {
+        key: _laid_over(base[key], data[key])
+        if key in base and key in data
+        else data.get(key, base.get(key))
+        for key in {**base, **data}
+    }
+
+
 def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
     """Data -> model. Raises RobotError with one line a problem: source, key, expected, found."""
     try:

@@ -112,6 +112,27 @@ class Output(_Strict):
     joints: tuple[str, ...] = ()
 
 
+class SpeedScaling(_Strict):
+    """Where the robot says how fast it runs: std_msgs/Float64, ``full`` at full speed. Chunks are
+    played in the robot's own time; stopped, or silent for ``max_age`` seconds, the arm is held."""
+
+    topic: Topic
+    full: Positive = 100.0
+    max_age: Positive = 1.0
+
+
+class Ready(_Strict):
+    """A topic on which the robot says whether it takes commands. type: package/msg/Name, whose
+    package must be installed. field: of the message. values: those that mean yes. latched: the
+    publisher is transient local, so that the last value reaches a late listener."""
+
+    topic: Topic
+    type: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*/msg/[A-Z][A-Za-z0-9]*$")]
+    field: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "data"
+    values: Annotated[tuple[bool | int | str, ...], Field(min_length=1)]
+    latched: bool = True
+
+
 class Robot(_Strict):
     """A robot as this package needs to know it. Joint order is the YAML's order.
 
@@ -119,6 +140,8 @@ class Robot(_Strict):
     joint_max_age: seconds. max_skew: seconds between two cameras' images of one frame.
     actions: whether chunks of policies for this robot hold positions or, where neither the
     checkpoint nor its model config says otherwise, offsets from the observed position.
+    speed_scaling, ready: how the robot says that it is slowed down, and whether it takes commands;
+    ready by any name, every one must hold.
     """
 
     name: str
@@ -132,6 +155,8 @@ class Robot(_Strict):
     output: Output
     actions: Literal["absolute", "relative"] = "absolute"
     workspace: WorkspaceBox | None = None
+    speed_scaling: SpeedScaling | None = None
+    ready: dict[str, Ready] = {}
 
     _source: str = PrivateAttr(default="")
 
@@ -203,6 +228,6 @@ def load(name_or_path: str | Path) -> Robot:
     """A robot by name or by the path of its YAML. Raises RobotError: unknown name (listing what
     exists), or file, key, expected and found for everything that is wrong in it."""
     path = config_files.find("robots", name_or_path)
-    robot = config_files.validate(Robot, config_files.read_yaml(path), str(path))
+    robot = config_files.validate(Robot, config_files.read_extended("robots", path), str(path))
     robot._source = str(path)
     return robot

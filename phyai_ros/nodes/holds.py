@@ -1,0 +1,57 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Who holds the arm: a person, by service, and the robot, by what it says of itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phyai_ros.control.handoff import Handoff
+from phyai_ros.nodes.outputs import Output
+
+
+class Holds:
+    """The arm moves again when nobody holds it any more. Every call comes from the control thread.
+
+    blocked: why the robot takes no commands, for people; empty while it does.
+    """
+
+    def __init__(self, handoff: Handoff, output: Output) -> None:
+        self.blocked = ""
+        self._handoff = handoff
+        self._output = output
+        self._asked = False
+
+    def hold(self, reason: str) -> None:
+        self._asked = True
+        self._handoff.hold(self.blocked or reason)
+
+    def resume(self, now: float) -> None:
+        self._asked = False
+        if not self.blocked:
+            self._handoff.resume(now)
+
+    def reset(self, now: float) -> None:
+        self._asked = False
+        self._handoff.reset(now)
+        if self.blocked:
+            self._hold_free(self.blocked)
+
+    def block(self, reason: str, measured: np.ndarray | None) -> None:
+        """The robot takes no commands: send none, so that it may be moved by hand meanwhile. The
+        first command afterwards ramps from where it is then."""
+        first = not self.blocked
+        self.blocked = reason
+        self._hold_free(reason)
+        if first:
+            self._output.let_go(measured)
+
+    def unblock(self, now: float) -> None:
+        self.blocked = ""
+        if self._asked:
+            self._handoff.hold("held by service")
+        else:
+            self._handoff.resume(now)
+
+    def _hold_free(self, reason: str) -> None:
+        self._handoff.hold(reason)
+        self._handoff.guard.stop()
