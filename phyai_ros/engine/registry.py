@@ -53,6 +53,11 @@ def families() -> tuple[str, ...]:
     return tuple(f.name for f in _FAMILIES)
 
 
+def family(name: str) -> Family:
+    """A family by name or alias. Raises PolicyError listing what exists."""
+    return _BY_NAME[resolve(name)]
+
+
 def resolve(name: str) -> str:
     """A family name or alias -> the family name. Raises PolicyError listing what exists."""
     family = _BY_NAME.get(name.lower())

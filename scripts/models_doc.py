@@ -1,0 +1,133 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Writes docs/models.md: the model families, what each is verified against, and measured errors.
+
+    python scripts/models_doc.py [--golden DIR]
+
+Runs the recorded requests of every golden fixture, on the CPU in one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import torch
+
+from phyai_ros.engine import registry
+from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.policy import Policy, load_policy
+from phyai_ros.engine.types import EmbodimentError
+from phyai_ros.tools import check_inputs, check_rows
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "docs" / "models.md"
+LAYOUTS = {
+    "act": "LeRobot",
+    "diffusion": "LeRobot, batch norm, one encoder a camera",
+    "diffusion_gn": "LeRobot, group norm, shared encoder",
+    "smolvla": "LeRobot",
+    "pi0": "LeRobot",
+    "pi05": "LeRobot",
+    "pi0_openpi": "openpi's converter",
+    "pi05_openpi": "openpi's converter",
+    "groot_n17": "Isaac-GR00T, sharded",
+}
+HEAD = """# Models
+Written by `python scripts/models_doc.py`, which measured what it says; do not edit by hand.
+
+`model:=` takes a name of config/models or a YAML file; `checkpoint:=` a directory or a hub id in
+the layout of the model's own project. safetensors only: a pickle is refused by name.
+`phyai-ros info --checkpoint DIR` says what a checkpoint is, `phyai-ros init-robot` writes a robot
+YAML that fits it, `phyai-ros check` repeats the checks below on it.
+
+| family | other names | in config.json |
+|---|---|---|
+"""
+MEASURED = """
+## Measured
+
+Recorded requests of the official implementations (small random weights in each ecosystem's own
+layout; raw images, state and instruction to robot units), answered on one CPU thread.
+
+* float32: largest error over all recorded requests, relative to the largest action. Must be below
+  1e-5; the tests hold every intermediate in the fixtures to the same.
+* bfloat16: largest error in normalised actions, over the largest bfloat16 error of the official
+  implementation that the fixture records. Must be below 1.25; the tests hold every case to its own.
+* paths: float32 at batch 1 and 8 against the reference path, which hoists nothing and answers one
+  request at a time. Must be below 1e-5 and 5e-5.
+
+| fixture | layout | verified against | float32 | bfloat16 | batch 1 | batch 8 |
+|---|---|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    default = os.environ.get("PHYAI_GOLDEN", ROOT.parent / "shared" / "golden")
+    parser.add_argument("--golden", type=Path, default=Path(default))
+    golden = parser.parse_args().golden
+    torch.set_num_threads(1)
+    lines = [HEAD.rstrip("\n")]
+    for name in registry.families():
+        known = registry.family(name)
+        others = ", ".join(f"`{alias}`" for alias in known.aliases)
+        lines.append(f"| `{name}` | {others} | {', '.join(sorted(known.config_types))} |")
+    lines.append(MEASURED.rstrip("\n"))
+    lines += [_row(golden / name, layout) for name, layout in LAYOUTS.items()]
+    FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _row(fixture: Path, layout: str) -> str:
+    reference = json.loads((fixture / "cases.json").read_text())["reference"]
+    cells = [
+        f"`{fixture.name}` ({registry.detect(Checkpoint(fixture))})",
+        layout,
+        _named(reference),
+        f"{_recorded(fixture, 'float32'):.1e}",
+        _bfloat16(fixture),
+        *(f"{error:.1e}" for error in _paths(fixture)),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _named(reference: dict[str, str]) -> str:
+    """Some fixtures give a number as version, some a list of names with numbers."""
+    version = reference["version"]
+    return f"{reference['name']} {version}" if version[0].isdigit() else version
+
+
+def _policy(fixture: Path, embodiment: str | None, dtype: str = "float32") -> Policy:
+    try:
+        return load_policy(fixture, embodiment=embodiment, dtype=dtype)
+    except EmbodimentError as error:
+        return load_policy(fixture, embodiment=error.choices[0], dtype=dtype)
+
+
+def _recorded(fixture: Path, dtype: str) -> float:
+    """float32: the largest relative error. bfloat16: the largest ratio to the official one's own
+    error, negative where none is recorded."""
+    cases = check_inputs.recorded(fixture, lambda tag: _policy(fixture, tag).spec)
+    rows = check_rows.fixture(cases, lambda tag: _policy(fixture, tag, dtype), dtype)
+    ratios = []
+    for row in rows:
+        if row.error is None or row.limit is None:
+            return -1.0
+        own = row.limit / check_rows.OWN_ERROR
+        ratios.append(row.error if dtype == "float32" else row.error / own)
+    return max(ratios)
+
+
+def _bfloat16(fixture: Path) -> str:
+    ratio = _recorded(fixture, "bfloat16")
+    return f"{ratio:.2f}" if ratio >= 0 else "not recorded"
+
+
+def _paths(fixture: Path) -> list[float]:
+    rows = check_rows.fixed_inputs(_policy(fixture, None), None, (1, 8))
+    return [row.error for row in rows if row.check == "path" and row.error is not None]
+
+
+if __name__ == "__main__":
+    main()
