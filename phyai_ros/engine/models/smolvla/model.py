@@ -152,7 +152,8 @@ class SmolVlaModel(nn.Module):
     def embed(self, inputs: SmolVlaInputs, features: Sequence[torch.Tensor]) -> Embedded:
         """Images, instruction, state: one sequence, both of the former times sqrt(hidden)."""
         scale = math.sqrt(self.config.vlm.text.hidden_size)
-        parts = [f * torch.tensor(scale, dtype=f.dtype, device=f.device) for f in features]
+        # The reference multiplies images by the factor rounded to their dtype, words by the whole.
+        parts = [f * torch.tensor(scale, dtype=f.dtype).item() for f in features]
         parts.append(self.text_model.embed_tokens(inputs.tokens) * scale)
         parts.append(self.state_proj(inputs.state)[:, None])
         masks = [
