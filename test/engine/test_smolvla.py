@@ -193,6 +193,19 @@ def test_a_request_is_answered_alike_alone_and_in_a_batch():
         assert np.abs(alone.actions - chunk.actions).max() < 1e-5 * np.abs(alone.actions).max()
 
 
+def test_padding_changes_nothing():
+    adapter, noise = policy().adapter, torch.zeros(policy().adapter.noise_shape(1))
+    assert adapter.graph_lengths(()) == (16, 24)
+    short = policy().infer(observation(), noise).actions
+    adapter.token_lengths = (24,)
+    try:
+        assert adapter.prepare([observation()]).tokens.shape == (1, 24)
+        long = policy().infer(observation(), noise).actions
+    finally:
+        adapter.token_lengths = ()
+    assert np.abs(short - long).max() < 1e-5 * np.abs(short).max()
+
+
 def test_every_condition_changes_the_actions():
     noise = torch.zeros(policy().adapter.noise_shape(1))
     base, given = policy().infer(observation(), noise).actions, observation()

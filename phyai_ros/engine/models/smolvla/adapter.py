@@ -59,6 +59,8 @@ class SmolVlaAdapter:
             for key in spec.cameras
         }
         self._warned = False
+        self.token_lengths: tuple[int, ...] = ()
+        """Captured prompt lengths, rising; empty where nothing is captured."""
 
     @property
     def device(self) -> torch.device:
@@ -136,8 +138,13 @@ class SmolVlaAdapter:
         return ids[:limit]
 
     def _bucket(self, length: int) -> int:
-        rounded = -(-max(length, 1) // _TOKEN_BUCKET) * _TOKEN_BUCKET
-        return max(length, min(rounded, self.model.config.tokenizer_max_length))
+        lengths = self.token_lengths or self.graph_lengths(())
+        return next((n for n in lengths if n >= length), length)
+
+    def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
+        """Every prompt length that occurs, whatever the observations."""
+        most = self.model.config.tokenizer_max_length
+        return (*range(_TOKEN_BUCKET, most, _TOKEN_BUCKET), most)
 
     def decode(
         self, actions: torch.Tensor, observations: Sequence[Observation]
