@@ -48,7 +48,7 @@ class ProgramTime:
         return wall - self._interpolate(wall, list(self._walls))
 
     def wall(self, program: float) -> float:
-        """Wall time of a program time; exact inverse of ``program`` where the factor is not 0."""
+        """Wall time of a program time: the inverse of ``program``, up to rounding."""
         shifted = [w - lag for w, lag in zip(self._walls, self._lags, strict=True)]
         return program + self._interpolate(program, shifted)
 
