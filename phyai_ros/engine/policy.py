@@ -30,10 +30,12 @@ class Policy:
     the same sequence of requests gives the same chunks on every run.
     """
 
-    def __init__(self, adapter: Adapter, device: torch.device, seed: int = 0):
+    def __init__(
+        self, adapter: Adapter, device: torch.device, seed: int = 0, selector: str = "auto"
+    ):
         self.adapter = adapter
         self.device = device
-        self.runner = Runner(adapter, device)
+        self.runner = Runner(adapter, device, selector)
         self._generator = torch.Generator()
         self.seed(seed)
 
@@ -83,9 +85,14 @@ class Policy:
         x = self._noise(len(observations), noise)
         return self.runner.run(observations, x, guide)
 
-    def warm_up(self, image_sizes: Mapping[str, tuple[int, int]] | None = None) -> None:
-        """Infer on made-up observations, so that the first real one is not the slow one. Does not
-        touch the noise sequence. image_sizes: camera -> (height, width) that will come."""
+    def warm_up(
+        self,
+        image_sizes: Mapping[str, tuple[int, int]] | None = None,
+        batches: Sequence[int] = (1,),
+    ) -> None:
+        """Infer on made-up observations, so that the first real one is not the slow one; on a CUDA
+        device, capture every bucket. Does not touch the noise sequence. image_sizes: camera ->
+        (height, width) that will come. batches: sizes that ``infer_batch`` will be asked for."""
         spec = self.spec
         size = spec.image_size or (240, 320)
         sizes = {
@@ -97,6 +104,8 @@ class Policy:
         observation = Observation(images, state, "warm up")
         noise = torch.zeros(self.adapter.noise_shape(1))
         for _ in range(2):
+            self.infer(observation, noise)
+        if self.runner.capture(observation, batches):
             self.infer(observation, noise)
 
     def _noise(self, batch: int, noise: Noise | None) -> torch.Tensor:
@@ -122,12 +131,13 @@ def load_policy(
     dtype: str = "float32",
     revision: str | None = None,
     seed: int = 0,
+    selector: str = "auto",
 ) -> Policy:
     """Load a policy from a checkpoint directory or hub id.
 
     family: a name or alias of ``registry.families()``; None reads it from the checkpoint.
     embodiment: the checkpoint's embodiment tag, where it has several. device: cpu, cuda, cuda:N.
-    dtype: float32 or bfloat16. revision: of a hub id.
+    dtype: float32 or bfloat16. revision: of a hub id. selector: "reference" forces plain torch.
     Raises PolicyError naming file, key, expected and found.
     """
     where = _device(device)
@@ -139,7 +149,7 @@ def load_policy(
     adapter = registry.build(
         found, opened, embodiment=embodiment, device=where, dtype=DTYPES[dtype]
     )
-    return Policy(adapter, where, seed)
+    return Policy(adapter, where, seed, selector)
 
 
 def _detect(opened: Checkpoint, wanted: str | None) -> str:

@@ -2,21 +2,28 @@
 """Runs a model family: the order of work, what is computed once, and the stage times.
 
 Once a load: ``constants``. Once a request: image tokens and ``prefix``. Per denoising step:
-``predict`` alone.
+``predict`` alone. On a CUDA device, requests of a captured shape are replayed (``cuda_graph.py``)
+and, in half precision, run a family's fused form where it has one; both after ``capture``.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 import torch
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.models.base import Adapter, CommittingModel
+from phyai_ros.engine.cuda_graph import Graphs, flatten, replace
+from phyai_ros.engine.layers.select import FastOperators, Operators, select
+from phyai_ros.engine.models.base import Adapter, CommittingModel, Model
 from phyai_ros.engine.types import ActionChunk, Observation, PolicyError
+
+_log = logging.getLogger(__name__)
+SELECTORS = ("auto", "reference")
 
 
 class StageClock:
@@ -51,19 +58,128 @@ class StageClock:
 
 
 class Runner:
-    """One loaded adapter on one device."""
+    """One loaded adapter on one device.
 
-    def __init__(self, adapter: Adapter, device: torch.device):
+    selector: "auto" or "reference", which forces the plain torch path, uncaptured.
+    """
+
+    def __init__(self, adapter: Adapter, device: torch.device, selector: str = "auto"):
+        if selector not in SELECTORS:
+            raise PolicyError(f"selector {selector!r} is not one; known: {', '.join(SELECTORS)}")
         self.adapter = adapter
         self.device = device
+        self.selector = selector
         self._solve = solver.resolve(adapter.solver)
+        self._graphs: Graphs | None = None
+        self._batches: tuple[int, ...] = ()
+        self._missed: set[Any] = set()
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute the constants again; needed only if weights were changed after loading."""
+        """Compute the constants again; needed only if weights were changed after loading. What was
+        captured is dropped with them."""
+        model = self.adapter.model
+        self._graphs, self._batches = None, ()
+        self.operators = self._operators(model)
+        fuse = getattr(model, "fused", None)
+        self.model: Model = model
+        if fuse is not None and isinstance(self.operators, FastOperators):
+            self.model = fuse(self.operators)
         with torch.no_grad():  # not inference mode: a guide may differentiate through them
-            self.constants = self.adapter.model.constants(self.adapter.spec.denoising_steps)
+            self._reference_constants = model.constants(self.adapter.spec.denoising_steps)
+            self.constants = self._reference_constants
+            if self.model is not model:
+                self.constants = self.model.constants(self.adapter.spec.denoising_steps)
 
+    def _operators(self, model: Any) -> Operators:
+        dtypes = {p.dtype for p in model.parameters()} if hasattr(model, "parameters") else set()
+        half = next((d for d in dtypes if d in (torch.bfloat16, torch.float16)), torch.float32)
+        return select(self.device, half, self.selector)
+
+    # -- capture ---------------------------------------------------------------------------------
+    def capture(self, observation: Observation, batches: Sequence[int] = (1,)) -> int:
+        """Capture what requests like this one need: every length the adapter names, each batch
+        size, with and without elementwise guidance. Nothing is captured, tuned or compiled
+        afterwards. -> the buckets there are; 0 where there is no CUDA device or a family cannot be
+        captured, which then runs as before."""
+        if self.device.type != "cuda" or self.selector == "reference":
+            return 0
+        self._graphs = self._graphs or Graphs(self.device)
+        adapter = self.adapter
+        for batch in sorted(batches):
+            observations = [observation] * batch
+            lengths = getattr(adapter, "graph_lengths", lambda _: (None,))(observations)
+            try:
+                for length in lengths:
+                    if length is not None:
+                        adapter.token_lengths = (length,)  # type: ignore[attr-defined]
+                    self._capture(observations)
+            except (RuntimeError, TypeError) as error:
+                _log.warning(
+                    "%s: requests of %d are not captured but run eagerly: %s",
+                    adapter.spec.family,
+                    batch,
+                    str(error).splitlines()[0],
+                )
+                continue
+            finally:
+                if lengths != (None,):
+                    adapter.token_lengths = tuple(lengths)  # type: ignore[attr-defined]
+            self._batches = tuple(sorted({*self._batches, batch}))
+        return len(self._graphs)
+
+    def _capture(self, observations: Sequence[Observation]) -> None:
+        assert self._graphs is not None
+        with torch.inference_mode():
+            inputs = self.adapter.prepare(observations)
+            noise = torch.zeros(self.adapter.noise_shape(len(observations)), device=self.device)
+            for guide in self._guides(noise):
+                request = (inputs, noise, guide)
+                if isinstance(self.operators, FastOperators):
+                    with self.operators.tuning():
+                        for _ in self._stages(request):
+                            pass
+                self._graphs.capture(request, self._stages)
+
+    def _guides(self, noise: torch.Tensor) -> list[solver.Guide | None]:
+        """What to capture: where a family has the identity form, no guidance is that with weights
+        of zero."""
+        methods = self.adapter.spec.guidance_methods
+        guides: list[solver.Guide | None] = []
+        if "rtc_identity" in methods:
+            guides.append(_unguided(noise))
+        else:
+            guides.append(None)
+        if "rtc_overlap" in methods:
+            batch, horizon = noise.shape[:2]
+            guides.append(
+                solver.RtcOverlap(noise.clone(), [horizon // 2] * batch, [1] * batch, 6.0)
+            )
+        return guides
+
+    def _stages(self, request: Any) -> Iterator[tuple[str, Any]]:
+        """The device's work for (inputs, noise, guide), stage by stage."""
+        inputs, noise, guide = request
+        features = self.model.vision(inputs)
+        yield "vision", features
+        prefix = self.model.prefix(inputs, features)
+        yield "prefix", prefix
+        yield "solver", self._loop(self.model, self.constants, prefix, noise, guide)
+
+    def _loop(
+        self,
+        model: Model,
+        constants: Any,
+        prefix: Any,
+        noise: torch.Tensor,
+        guide: solver.Guide | None,
+    ) -> torch.Tensor:
+        def predict(x: torch.Tensor, step: int) -> torch.Tensor:
+            return model.predict(x, step, prefix, constants)
+
+        return self._solve(predict, noise, self.adapter.spec.denoising_steps, guide)
+
+    # -- a request -------------------------------------------------------------------------------
     def run(
         self,
         observations: Sequence[Observation],
@@ -81,23 +197,22 @@ class Runner:
         noise: torch.Tensor,
         guide: solver.Guide | None,
     ) -> list[ActionChunk]:
-        adapter, model = self.adapter, self.adapter.model
+        adapter = self.adapter
         clock = StageClock(self.device)
-        inputs = adapter.prepare(observations)
-        clock.mark("preprocess")
-        features = model.vision(inputs)
-        clock.mark("vision")
-        prefix = model.prefix(inputs, features)
-        if guide is not None and guide.committed is not None:
-            prefix = cast(CommittingModel, model).commit(prefix, guide.committed)
-        clock.mark("prefix")
-        constants = self.constants
-
-        def predict(x: torch.Tensor, step: int) -> torch.Tensor:
-            return model.predict(x, step, prefix, constants)
-
-        x = self._solve(predict, noise, adapter.spec.denoising_steps, guide)
-        clock.mark("solver")
+        special = guide is not None and (guide.differentiates or guide.committed is not None)
+        captured = None if special else self._replay(observations, noise, guide, clock)
+        if captured is not None:
+            x = captured[: len(observations)]
+        elif special:
+            x = self._special(observations, noise, cast(solver.Guide, guide), clock)
+        else:
+            request = (adapter.prepare(observations), noise, guide)
+            clock.mark("preprocess")
+            made: list[Any] = []
+            for stage, result in self._stages(request):
+                clock.mark(stage)
+                made.append(result)
+            x = made[-1]
         actions = adapter.decode(x, observations)
         normalised = x.float().cpu().numpy()
         clock.mark("convert")
@@ -110,3 +225,67 @@ class Runner:
             ActionChunk(actions=a, normalised=n, stages=stages)
             for a, n in zip(actions, normalised, strict=True)
         ]
+
+    def _special(
+        self,
+        observations: Sequence[Observation],
+        noise: torch.Tensor,
+        guide: solver.Guide,
+        clock: StageClock,
+    ) -> torch.Tensor:
+        """Guidance that needs the model's gradient or its training: the plain path."""
+        model = self.adapter.model
+        inputs = self.adapter.prepare(observations)
+        clock.mark("preprocess")
+        features = model.vision(inputs)
+        clock.mark("vision")
+        prefix = model.prefix(inputs, features)
+        if guide.committed is not None:
+            prefix = cast(CommittingModel, model).commit(prefix, guide.committed)
+        clock.mark("prefix")
+        x = self._loop(model, self._reference_constants, prefix, noise, guide)
+        clock.mark("solver")
+        return x
+
+    def _replay(
+        self,
+        observations: Sequence[Observation],
+        noise: torch.Tensor,
+        guide: solver.Guide | None,
+        clock: StageClock,
+    ) -> torch.Tensor | None:
+        """The captured answer [bucket's batch, ...], None where this shape was not captured."""
+        batch = next((b for b in self._batches if b >= len(observations)), None)
+        if self._graphs is None or batch is None:
+            return None
+        missing = batch - len(observations)
+        if guide is None and "rtc_identity" in self.adapter.spec.guidance_methods:
+            guide = _unguided(noise)
+        filled = [*observations, *[observations[-1]] * missing]
+        request = (self.adapter.prepare(filled), *_filled((noise, guide), missing))
+        bucket, tensors = self._graphs.find(request)
+        if bucket is None:
+            structure = flatten(request)[1]
+            if structure not in self._missed and len(self._missed) < 64:
+                self._missed.add(structure)
+                _log.warning(
+                    "%s: a request of a shape that was not captured runs eagerly (%d cameras)",
+                    self.adapter.spec.family,
+                    len(observations[0].images),
+                )
+            return None
+        return bucket.replay(tensors, clock.mark)
+
+
+def _unguided(noise: torch.Tensor) -> solver.RtcIdentity:
+    nothing = torch.zeros_like(noise)
+    return solver.RtcIdentity(nothing, nothing)
+
+
+def _filled(request: Any, missing: int) -> Any:
+    """Repeat the last row of every tensor for an incomplete batch."""
+    if not missing:
+        return request
+    tensors, _ = flatten(request)
+    longer = [torch.cat([t, t[-1:].expand(missing, *t.shape[1:])]) for t in tensors]
+    return replace(request, iter(longer))

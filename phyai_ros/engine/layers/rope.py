@@ -32,8 +32,8 @@ def interleaved_mrope(
     """Qwen3-VL's interleaved multimodal angles. positions [3, B, L] (temporal, height, width) ->
     float32 [B, L, dim/2]: frequency j uses height if j % 3 == 1 and j < 3 s_h, width if
     j % 3 == 2 and j < 3 s_w, else temporal."""
-    axis = torch.zeros(inv_freq.shape[0], dtype=torch.long)
+    axis = torch.zeros(inv_freq.shape[0], dtype=torch.long, device=positions.device)
     axis[1 : 3 * sections[1] : 3] = 1
     axis[2 : 3 * sections[2] : 3] = 2
-    picked = positions.float()[axis.to(positions.device)]  # [dim/2, B, L]
+    picked = positions.float().index_select(0, axis)  # [dim/2, B, L]
     return picked.permute(1, 2, 0) * inv_freq

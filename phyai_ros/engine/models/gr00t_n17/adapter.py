@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -71,7 +72,9 @@ class GrootAdapter:
         extra = checkpoint.json(preprocessor) if checkpoint.has(preprocessor) else None
         self.rules = ImageRules.parse(sidecars.kwargs, extra, sidecars.where["images"])
         self._tokenizer = tokenizer
-        self._layouts: dict[tuple[tuple[str, tuple[Grid, ...]], ...], Layout] = {}
+        self._layouts: dict[tuple[object, ...], Layout] = {}
+        self.token_lengths: tuple[int, ...] = ()
+        """Captured prompt lengths, rising; empty where nothing is captured."""
         video = sidecars.modality.get("video") or {}
         self.cameras = tuple(video.get("modality_keys") or ())
         self.frames = max(1, len(video.get("delta_indices") or [0]))
@@ -145,7 +148,7 @@ class GrootAdapter:
 
     def layout(self, rows: tuple[tuple[str, tuple[Grid, ...]], ...]) -> Layout:
         """rows: each request's text and image grids. Kept: prompts seldom change."""
-        known = self._layouts.get(rows)
+        known = self._layouts.get((self.token_lengths, *rows))
         if known is None:
             merge = self.config.vision.merge
             tokens = [
@@ -159,7 +162,9 @@ class GrootAdapter:
                         f"instruction: at most {_MAX_PROMPT_TOKENS} tokens, found {words}: "
                         f"{text[:40]!r}..."
                     )
-            ids, real = tokenize.pad(tokens, value=self._pad_id(), left=True)
+            longest = max(map(len, tokens))
+            length = next((n for n in self.token_lengths if n >= longest), None)
+            ids, real = tokenize.pad(tokens, value=self._pad_id(), left=True, length=length)
             known = from_ids(
                 ids,
                 real,
@@ -168,10 +173,19 @@ class GrootAdapter:
                 merge=merge,
                 device=self.device,
             )
+            if length is not None:  # one form for every prompt of a captured length
+                known = replace(known, padded=True)
             if len(self._layouts) >= 64:
                 self._layouts.clear()
-            self._layouts[rows] = known
+            self._layouts[(self.token_lengths, *rows)] = known
         return known
+
+    def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
+        """The prompt lengths to capture: from the observations' own, for up to about 60 tokens
+        of instruction more."""
+        own = self.prepare(observations).layout.ids.shape[1]
+        first = -(-own // 16) * 16
+        return tuple(first + 16 * i for i in range(5))
 
     def _pad_id(self) -> int:
         found = self._tokenizer.id("<|endoftext|>")

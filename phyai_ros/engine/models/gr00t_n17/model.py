@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from phyai_ros.engine.layers.attention import additive
 from phyai_ros.engine.layers.mlp import sinusoid
 from phyai_ros.engine.layers.norm import layer_norm
+from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.models.base import Model
 from phyai_ros.engine.models.gr00t_n17.category import (
     ActionEncoder,
     CategoryMlp,
@@ -191,6 +193,12 @@ class GrootModel(nn.Module):
         """x [B, horizon, max_action_dim] -> the velocity towards the actions, float32."""
         constant = constants[step]
         return self._velocity(x, prefix, constant, _pick(constant.time, prefix.embodiments))
+
+    def fused(self, operators: Operators) -> Model:
+        """The same function from fused operators, on these weights."""
+        from phyai_ros.engine.models.gr00t_n17.fused import FusedGroot
+
+        return FusedGroot(self, operators)
 
     # -- for training --------------------------------------------------------------------------
     def velocity(self, x: torch.Tensor, buckets: torch.Tensor, prefix: Prefix) -> torch.Tensor:

@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 TOKEN_BUCKET = 16
 """Prompts are padded to a multiple of this, not to the limit: nothing depends on padding, and
 the prefix costs in proportion to its length."""
+GRAPH_LENGTHS = (32, 48, 64, 96, 128, 160)
+"""``TOKEN_BUCKET`` on a GPU: every length is captured, so there are fewer."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class FlowAdapter:
         self.model = model
         self.transforms = transforms
         self._warned = False
+        self.token_lengths: tuple[int, ...] = ()
+        """Captured prompt lengths, rising; empty where nothing is captured."""
 
     @property
     def device(self) -> torch.device:
@@ -79,8 +83,7 @@ class FlowAdapter:
         images, mask = self._images(observations)
         states = [self._state(o) for o in observations]
         rows = [self._tokens(o.instruction, s) for o, s in zip(observations, states, strict=True)]
-        longest = max(map(len, rows))
-        length = min(-(-longest // TOKEN_BUCKET) * TOKEN_BUCKET, self.transforms.max_tokens)
+        length = self._length(max(map(len, rows)))
         tokens, token_mask = tokenize.pad(rows, value=0, left=False, length=length)
         state = np.zeros((len(states), self.model.config.state_width), np.float32)
         for row, values in zip(state, states, strict=True):
@@ -92,6 +95,18 @@ class FlowAdapter:
             torch.from_numpy(token_mask).to(self.device),
             torch.from_numpy(state).to(self.device),
         )
+
+    def _length(self, longest: int) -> int:
+        captured = next((n for n in self.token_lengths if n >= longest), None)
+        if captured is not None:
+            return captured
+        return min(-(-longest // TOKEN_BUCKET) * TOKEN_BUCKET, self.transforms.max_tokens)
+
+    def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
+        """The prompt lengths to capture: those that hold the observations' own."""
+        own = max(len(self._tokens(o.instruction, self._state(o))) for o in observations)
+        most = self.transforms.max_tokens
+        return (*(n for n in GRAPH_LENGTHS if own <= n < most), most)
 
     def _images(self, observations: Sequence[Observation]) -> tuple[torch.Tensor, torch.Tensor]:
         """An absent camera's tokens are masked and take no position, so a slot that no request of

@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs, Prefix
+from phyai_ros.engine.models.paligemma.fused import FusedPi0
 from phyai_ros.engine.models.paligemma.gemma import KeyValue, extend, rope
 
 
@@ -59,3 +61,7 @@ class Pi0(FlowPolicy):
         tokens = self.embed_actions(x, condition).float()
         hidden = self.expert(tokens, prefix)
         return self.action_out(hidden.to(self.action_out.weight.dtype)).float()
+
+    def fused(self, operators: Operators) -> FusedPi0:
+        """The same function from fused operators, on these weights."""
+        return FusedPi0(self, operators)

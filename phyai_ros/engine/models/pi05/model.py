@@ -10,8 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Prefix
+from phyai_ros.engine.models.paligemma.fused import FusedPi05
 from phyai_ros.engine.models.paligemma.gemma import AdaptiveRmsNorm
 
 
@@ -44,3 +46,7 @@ class Pi05(FlowPolicy):
         tokens = self.action_in(x.to(self.action_in.weight.dtype)).float()
         hidden = self.expert(tokens, prefix, condition)
         return self.action_out(hidden.to(self.action_out.weight.dtype)).float()
+
+    def fused(self, operators: Operators) -> FusedPi05:
+        """The same function from fused operators, on these weights."""
+        return FusedPi05(self, operators)

@@ -1,0 +1,126 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Residual, then norm, then modulation, in one pass over the rows.
+
+    x <- x + gate * (sum of the branch's parts + bias)
+    h  = norm(x) * scale + shift
+
+norm: "rms" is x / rms(x), "layer" is (x - mean) / std; statistics in float32 over the row.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+
+
+def reference(
+    x: torch.Tensor,
+    branch: torch.Tensor | None,
+    *,
+    kind: str,
+    eps: float,
+    dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
+    gate: torch.Tensor | None = None,
+    scale: torch.Tensor | None = None,
+    shift: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """x [rows, width], changed in place. branch: [rows, width], or [parts, rows, width] to be
+    summed. bias, gate, scale, shift: [width] or None. -> h [rows, width] in ``dtype``."""
+    if branch is not None:
+        wide = branch.to(x.dtype)
+        wide = wide.sum(0) if branch.ndim == 3 else wide
+        if bias is not None:
+            wide = wide + bias.to(x.dtype)
+        if gate is not None:
+            wide = wide * gate.to(x.dtype)
+        x.add_(wide)
+    if kind == "rms":
+        h = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    else:
+        h = F.layer_norm(x, x.shape[-1:], eps=eps)
+    if scale is not None:
+        h = h * scale.to(x.dtype)
+    if shift is not None:
+        h = h + shift.to(x.dtype)
+    return h.to(dtype)
+
+
+@jit
+def _kernel(
+    x_ptr, branch_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
+    rows, width, eps,
+    PARTS: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, RMS: tl.constexpr,
+    BLOCK: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < width
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
+    # What the kernel in front does not write may be read before it ends.
+    if HAS_SCALE:
+        scale = tl.load(scale_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if HAS_SHIFT:
+        shift = tl.load(shift_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if HAS_GATE:
+        gate = tl.load(gate_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+    x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
+    if PARTS > 0:
+        branch = tl.zeros([BLOCK], tl.float32)
+        for part in tl.static_range(PARTS):
+            here = branch_ptr + part * rows * width + row * width + at
+            branch += tl.load(here, mask=inside, other=0.0).to(tl.float32)
+        if HAS_BIAS:
+            branch += bias
+        if HAS_GATE:
+            branch *= gate
+        x += branch
+        tl.store(x_ptr + row * width + at, x, mask=inside)
+    if RMS:
+        h = x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
+    else:
+        centred = tl.where(inside, x - tl.sum(x, 0) / width, 0.0)
+        h = centred * tl.rsqrt(tl.sum(centred * centred, 0) / width + eps)
+    if HAS_SCALE:
+        h *= scale
+    if HAS_SHIFT:
+        h += shift
+    tl.store(out_ptr + row * width + at, h.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+def fused(
+    x: torch.Tensor,
+    branch: torch.Tensor | None,
+    *,
+    kind: str,
+    eps: float,
+    dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
+    gate: torch.Tensor | None = None,
+    scale: torch.Tensor | None = None,
+    shift: torch.Tensor | None = None,
+    dependent: bool = False,
+) -> torch.Tensor:
+    """``reference`` in one launch. x float32, all contiguous."""
+    rows, width = x.shape
+    out = torch.empty(rows, width, dtype=dtype, device=x.device)
+    parts = 0 if branch is None else branch.shape[0] if branch.ndim == 3 else 1
+    block = power_of_two(width)
+    options = {"launch_pdl": True} if dependent else {}
+    _kernel[(rows,)](
+        x, branch if branch is not None else x, bias if bias is not None else x,
+        gate if gate is not None else x, scale if scale is not None else x,
+        shift if shift is not None else x, out, rows, width, eps,
+        PARTS=parts, HAS_BIAS=bias is not None, HAS_GATE=gate is not None,
+        HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None, RMS=kind == "rms",
+        BLOCK=block, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
+    )  # fmt: skip
+    return out

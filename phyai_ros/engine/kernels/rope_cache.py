@@ -1,0 +1,132 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A packed query-key-value product -> rotated queries, and keys and values in their cache.
+
+Sums the product's parts, normalises queries and keys where the model does (Qwen3), rotates both,
+and writes keys and values where attention will read them.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+
+
+def reference(
+    y: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    heads: int,
+    at: int = 0,
+    norms: tuple[torch.Tensor, torch.Tensor] | None = None,
+    eps: float = 1e-6,
+) -> torch.Tensor | None:
+    """y [B T, (heads + 2 kv) d], or in parts [parts, B T, ...]. cos, sin float32 [B or 1, T, d].
+    key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS weights of queries and of
+    keys, [d] each. -> queries [B, T, heads, d] in the cache's dtype, None where heads is 0."""
+    batch, kv, _, d = key.shape
+    y = y.sum(0) if y.ndim == 3 else y
+    wide = torch.float64 if y.dtype == torch.float64 else torch.float32
+    y = y.to(wide).view(batch, -1, heads + 2 * kv, d)
+    q, k, v = y.split((heads, kv, kv), dim=2)
+    if norms is not None:
+        q, k = (
+            t * torch.rsqrt(t.square().mean(-1, keepdim=True) + eps) * w.to(wide)
+            for t, w in ((q, norms[0]), (k, norms[1]))
+        )
+    length = y.shape[1]
+    key[:, :, at : at + length] = _rotate(k, cos, sin).transpose(1, 2).to(key.dtype)
+    value[:, :, at : at + length] = v.transpose(1, 2).to(value.dtype)
+    return _rotate(q, cos, sin).to(key.dtype) if heads else None
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """x [B, T, heads, d], half-split layout."""
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat([-second, first], dim=-1)
+    return x * cos[:, :, None] + turned * sin[:, :, None]
+
+
+@jit
+def _kernel(
+    y_ptr, cos_ptr, sin_ptr, q_ptr, key_ptr, value_ptr, q_norm_ptr, k_norm_ptr,
+    T, at, rows, table_stride, cache_batch, cache_head, eps,
+    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
+    PARTS: tl.constexpr, NORM: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    head = tl.program_id(1)
+    b = row // T
+    t = row % T
+    i = tl.arange(0, HALF)
+    inside = i < D // 2
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+    cos = tl.load(cos_ptr + b * table_stride + t * D + i, mask=inside, other=0.0)
+    sin = tl.load(sin_ptr + b * table_stride + t * D + i, mask=inside, other=0.0)
+    width = (HEADS + 2 * KV) * D
+    first = tl.zeros([HALF], tl.float32)
+    second = tl.zeros([HALF], tl.float32)
+    for part in tl.static_range(PARTS):
+        here = y_ptr + part * rows * width + row * width + head * D + i
+        first += tl.load(here, mask=inside, other=0.0).to(tl.float32)
+        second += tl.load(here + D // 2, mask=inside, other=0.0).to(tl.float32)
+    if head < HEADS + KV:
+        if NORM:
+            square = tl.sum(first * first + second * second, 0) / D
+            inverse = tl.rsqrt(square + eps)
+            weight = k_norm_ptr
+            if head < HEADS:
+                weight = q_norm_ptr
+            first *= inverse * tl.load(weight + i, mask=inside, other=0.0).to(tl.float32)
+            second *= inverse * tl.load(weight + D // 2 + i, mask=inside, other=0.0).to(tl.float32)
+        turned = first * cos - second * sin
+        second = second * cos + first * sin
+        first = turned
+    if head < HEADS:
+        out = q_ptr + (row * HEADS + head) * D + i
+    else:
+        kv = (head - HEADS) % KV
+        offset = b * cache_batch + kv * cache_head + (at + t) * D
+        base = value_ptr
+        if head < HEADS + KV:
+            base = key_ptr
+        out = base + offset + i
+    tl.store(out, first.to(q_ptr.dtype.element_ty), mask=inside)
+    tl.store(out + D // 2, second.to(q_ptr.dtype.element_ty), mask=inside)
+
+
+def fused(
+    y: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    heads: int,
+    at: int = 0,
+    norms: tuple[torch.Tensor, torch.Tensor] | None = None,
+    eps: float = 1e-6,
+    dependent: bool = False,
+) -> torch.Tensor | None:
+    """``reference`` in one launch. key and value may be slices along their first axis; key and
+    value have the same strides, the rest is contiguous."""
+    batch, kv, _, d = key.shape
+    rows = y.shape[-2]
+    length = rows // batch
+    q = torch.empty(batch, length, max(heads, 0), d, dtype=key.dtype, device=y.device)
+    options = {"launch_pdl": True} if dependent else {}
+    unused = y if norms is None else norms[0]
+    _kernel[(rows, heads + 2 * kv)](
+        y, cos, sin, q if heads else key, key, value, unused,
+        unused if norms is None else norms[1],
+        length, at, rows, 0 if cos.shape[0] == 1 else length * d, key.stride(0), key.stride(1),
+        eps, HEADS=heads, KV=kv, D=d, HALF=power_of_two(d // 2),
+        PARTS=y.shape[0] if y.ndim == 3 else 1, NORM=norms is not None, PDL=dependent,
+        num_warps=1 if d <= 128 else 2, **options,
+    )  # fmt: skip
+    return q if heads else None

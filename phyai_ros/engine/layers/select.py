@@ -1,0 +1,232 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The operator selector: which implementation serves an operator on a shape, dtype and device.
+
+``Operators`` is the reference: plain torch twins on any device and dtype. ``FastOperators`` offers
+the library's kernels and ours, and takes what was measured to be the fastest (``tune.Table``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from phyai_ros.engine.kernels import (
+    _triton,
+    add_norm,
+    attention,
+    gated_activation,
+    gated_linear,
+    rope_cache,
+    skinny_linear,
+)
+from phyai_ros.engine.kernels.attention import Blocks
+from phyai_ros.engine.kernels.skinny_linear import Tile
+from phyai_ros.engine.layers import tune
+
+LIBRARY = "library"
+_SKINNY = 64
+"""Rows up to which our products are offered: one tile of rows, each weight read once."""
+_HALF = (torch.float16, torch.bfloat16)
+
+TILES = (
+    Tile(32, 64, 1, 6), Tile(32, 128, 1, 4), Tile(64, 64, 1, 5), Tile(16, 128, 1, 5),
+    Tile(32, 128, 2, 4), Tile(32, 128, 4, 4), Tile(64, 128, 4, 4), Tile(64, 64, 8, 5),
+    Tile(32, 128, 8, 4), Tile(64, 128, 2, 4),
+)  # fmt: skip
+GATED_TILES = (Tile(32, 64, 1, 5), Tile(32, 128, 1, 4), Tile(64, 64, 1, 4))
+_FEW = (
+    Blocks(64, 64, 1), Blocks(64, 64, 4, 2, 4), Blocks(64, 64, 7, 2, 8), Blocks(64, 32, 8, 2, 4),
+    Blocks(32, 64, 7, 2, 4), Blocks(64, 64, 14, 1, 8), Blocks(16, 64, 4, 2, 4), Blocks(64, 64, 2),
+)  # fmt: skip
+"""For few queries over many keys."""
+_MANY = (Blocks(64, 64, 1), Blocks(128, 64, 1, 2, 8), Blocks(128, 32, 1, 3, 8))
+
+
+def blocks_for(rows: int, keys: int) -> list[Blocks]:
+    """rows: folded queries of one request and key-value head."""
+    if rows > 512:
+        return list(_MANY)
+    return [b for b in _FEW if b.splits == 1 or (b.splits - 1) * b.keys < keys]
+
+
+class Operators:
+    """Every operator's definition. Arguments are those of the kernels' twins."""
+
+    add_norm = staticmethod(add_norm.reference)
+    linear = staticmethod(skinny_linear.reference)
+    linear_parts = staticmethod(skinny_linear.reference_parts)
+    gated_linear = staticmethod(gated_linear.reference)
+    rope_cache = staticmethod(rope_cache.reference)
+    attention = staticmethod(attention.reference)
+
+
+class FastOperators(Operators):
+    """Half precision on a CUDA device with Triton.
+
+    dependent: let kernels start before the one in front has ended, where the device can.
+    """
+
+    def __init__(self, device: torch.device, *, dependent: bool = True):
+        if not _triton.usable(device):
+            raise ValueError(f"the kernels need Triton and a CUDA device, not {device}")
+        self.table = tune.Table(device)
+        self.dependent = dependent and _triton.dependent_launch(device)
+        self._tuning = False
+
+    @contextmanager
+    def tuning(self) -> Iterator[None]:
+        """Measure shapes that have no choice yet, and keep what was found. Never while a graph is
+        captured."""
+        before = len(self.table.choices)
+        self._tuning = True
+        try:
+            yield
+        finally:
+            self._tuning = False
+        if len(self.table.choices) != before:
+            self.table.save()
+
+    # -- always ours: one pass over the data -----------------------------------------------------
+    def add_norm(self, x, branch, **options):
+        return add_norm.fused(x, branch, dependent=self.dependent, **options)
+
+    def rope_cache(self, y, cos, sin, key, value, **options):
+        return rope_cache.fused(y, cos, sin, key, value, dependent=self.dependent, **options)
+
+    # -- measured --------------------------------------------------------------------------------
+    def linear(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        activation: str = "",
+    ) -> torch.Tensor:
+        def run(choice: str, w: torch.Tensor) -> torch.Tensor:
+            if choice == LIBRARY:
+                return _library(x, w, bias, activation)
+            return skinny_linear.fused(
+                x, w, bias, activation, tile=_tile(choice), dependent=self.dependent
+            )
+
+        key = _key("linear" + (" " + activation if activation else ""), x, weight)
+        tiles = [t for t in TILES if t.splits == 1]
+        return run(self._product(key, run, tiles, x, weight), weight)
+
+    def linear_parts(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        def run(choice: str, w: torch.Tensor) -> torch.Tensor:
+            if choice == LIBRARY:
+                return F.linear(x, w)[None]
+            return skinny_linear.fused(
+                x, w, tile=_tile(choice), parts=True, dependent=self.dependent
+            )
+
+        return run(self._product(_key("parts", x, weight), run, TILES, x, weight), weight)
+
+    def gated_linear(self, x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.Tensor:
+        def run(choice: str, w: torch.Tensor) -> torch.Tensor:
+            if choice == LIBRARY:
+                return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
+            return gated_linear.fused(
+                x, w, activation, tile=_tile(choice), dependent=self.dependent
+            )
+
+        key = _key("gated", x, weight)
+        return run(self._product(key, run, GATED_TILES, x, weight, halves=2), weight)
+
+    def _product(self, key, run, tiles, x, weight, halves=1):
+        found = self.table.choices.get(key)
+        if found is not None:
+            return found
+        (m, k), n = x.shape, weight.shape[0] // halves
+        fitting = [t for t in tiles if t.fits(n, k)] if m <= _SKINNY and x.dtype in _HALF else []
+        names = [LIBRARY, *map(_name, fitting)]
+        if not self._tuning:
+            return names[-1] if fitting else LIBRARY
+        if len(names) == 1:
+            self.table.choices[key] = LIBRARY
+            return LIBRARY
+        count = tune.copies(weight)
+        weights = [weight, *(weight.clone() for _ in range(count - 1))]
+        candidates = {c: (lambda i, c=c: run(c, weights[i])) for c in names}
+        return self.table.measure(key, candidates, count)
+
+    def attention(
+        self,
+        q: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        exists: torch.Tensor | None = None,
+        causal: bool = False,
+        q_bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        def run(choice: str) -> torch.Tensor:
+            options: dict[str, Any] = {"exists": exists, "causal": causal, "q_bias": q_bias}
+            if choice == LIBRARY:
+                return attention.reference(q, key, value, **options)
+            return attention.fused(
+                q,
+                key,
+                value,
+                blocks=_blocks(choice),
+                dependent=self.dependent,
+                **options,
+            )
+
+        batch, length, heads, d = q.shape[-4:]
+        kv, keys = key.shape[1], key.shape[2]
+        name = (
+            f"attention B{batch} T{length} H{heads}/{kv} d{d} L{-(-keys // 64) * 64} "
+            f"{'masked ' if exists is not None else ''}{'causal ' if causal else ''}"
+            f"{'parts ' if q.ndim == 5 else ''}{_dtype(key)}"
+        )
+        choice = self.table.choices.get(name)
+        if choice is None:
+            blocks = blocks_for(length * heads // kv, keys)
+            choice = _name(blocks[0])
+            if self._tuning:
+                names = [LIBRARY, *map(_name, blocks)]
+                candidates = {c: (lambda i, c=c: run(c)) for c in names}
+                choice = self.table.measure(name, candidates, 1)
+        return run(choice)
+
+
+def _library(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str
+) -> torch.Tensor:
+    if bias is not None:
+        bias = bias.to(x.dtype)
+        if activation == "gelu_tanh" and x.dtype in _HALF:  # cuBLASLt's epilogue is the tanh form
+            return torch._addmm_activation(bias, x, weight.t(), use_gelu=True)
+    return skinny_linear.activate(F.linear(x, weight, bias), activation)
+
+
+def select(device: torch.device, dtype: torch.dtype, selector: str = "auto") -> Operators:
+    """selector: "reference" forces the twins; "auto" takes our kernels where they can run."""
+    if selector == "reference" or dtype not in _HALF or not _triton.usable(device):
+        return Operators()
+    return FastOperators(device)
+
+
+def _dtype(x: torch.Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def _key(op: str, x: torch.Tensor, weight: torch.Tensor) -> str:
+    return f"{op} {x.shape[0]}x{weight.shape[0]}x{weight.shape[1]} {_dtype(x)}"
+
+
+def _name(tile: Tile | Blocks) -> str:
+    return "x".join(map(str, vars(tile).values()))
+
+
+def _tile(choice: str) -> Tile:
+    return Tile(*map(int, choice.split("x")))
+
+
+def _blocks(choice: str) -> Blocks:
+    return Blocks(*map(int, choice.split("x")))

@@ -1,0 +1,295 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""GR00T N1.7 from fused operators: the same function as ``model.py``, in fewer passes.
+
+Rows of a batch are one axis. The residual streams are float32 and changed in place; every norm
+takes the branch in front of it along. Weights that read the same input are packed once a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, cast
+
+import torch
+from torch.nn import functional as F
+
+from phyai_ros.engine.layers import rope
+from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.models.gr00t_n17.category import Chosen, category_mlp
+from phyai_ros.engine.models.gr00t_n17.dit import Attention, FeedForward, PlainBlock
+from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
+
+_LN = 1e-5
+_VISION_EPS = 1e-6
+
+
+@dataclass(frozen=True)
+class FusedPrefix:
+    """keys, values: per block [B, heads, L, head_dim], None where it attends to itself. exists:
+    per block, bool [B, L] or None. The rest as in ``model.Prefix``."""
+
+    keys: list[torch.Tensor | None]
+    values: list[torch.Tensor | None]
+    exists: list[torch.Tensor | None]
+    state: torch.Tensor
+    encode: Chosen
+    mix: torch.Tensor
+    finish: Chosen
+    decode: tuple[Chosen, Chosen]
+    embodiments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FusedStep:
+    """blocks: (1 + scale, shift) of every block, [inner] float32; out: the output's. time as in
+    ``model.Step``."""
+
+    blocks: list[tuple[torch.Tensor, torch.Tensor]]
+    out: tuple[torch.Tensor, torch.Tensor]
+    time: torch.Tensor
+
+
+class FusedGroot:
+    """The runner's contract on a GrootModel's weights."""
+
+    def __init__(self, model: GrootModel, operators: Operators):
+        self.model, self.operators = model, operators
+        dit = model.action_head.model
+        with torch.no_grad():
+            cross = [b.attn1 for i, b in enumerate(dit.modulated()) if not dit.is_self(i)]
+            self._cross = [i for i in range(dit.config.layers) if not dit.is_self(i)]
+            pairs = [linear for a in cross for linear in (a.to_k, a.to_v)]
+            self._cross_weight = torch.cat([p.weight for p in pairs])
+            self._cross_bias = torch.cat([p.bias for p in pairs])
+            self._self = {
+                i: _packed(b.attn1) for i, b in enumerate(dit.modulated()) if dit.is_self(i)
+            }
+            vl = model.action_head.vl_self_attention
+            blocks = [] if vl is None else list(vl.transformer_blocks)
+            self._vl = [(cast(PlainBlock, b), *_packed(cast(PlainBlock, b).attn1)) for b in blocks]
+            self._text = [
+                (
+                    torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight]),
+                    torch.cat([layer.mlp.gate_proj.weight, layer.mlp.up_proj.weight]),
+                )
+                for layer in cast(Any, model.language_model.layers)
+                for a in (layer.self_attn,)
+            ]
+
+    # -- once a load -----------------------------------------------------------------------------
+    def constants(self, steps: int) -> list[FusedStep]:
+        return [
+            FusedStep([_flat(m) for m in step.blocks], _flat(step.out), step.time)
+            for step in self.model.constants(steps)
+        ]
+
+    # -- once a request --------------------------------------------------------------------------
+    def vision(self, inputs: Inputs) -> Features:
+        """One size of image alone takes the fused path; a mixture runs as the model has it."""
+        grids = inputs.layout.grids
+        runs = [(len(list(same)), h * w) for (h, w), same in groupby(grids)]
+        if len(runs) != 1:
+            return self.model.vision(inputs)
+        tower, ops, dtype = self.model.visual, self.operators, self.model.dtype
+        count, length = runs[0]
+        table, cos, sin = tower._positions(tuple(grids))
+        cos, sin = (t[:, 0].view(count, length, -1) for t in (cos, sin))
+        x = tower.patch_embed(inputs.patches.to(dtype)).float() + table
+        heads = tower.config.heads
+        shape = (count, heads, length, tower.config.hidden // heads)
+        key, value = (torch.empty(shape, dtype=dtype, device=x.device) for _ in range(2))
+        branch, deepstack = None, []
+        for i, block in enumerate(cast(Any, tower.blocks)):
+            h = self._affine(x, branch, block.norm1, _VISION_EPS)
+            y = ops.linear(h, block.attn.qkv.weight, block.attn.qkv.bias)
+            q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
+            assert q is not None
+            y = ops.attention(q, key, value).flatten(0, 1)
+            branch = ops.linear(y, block.attn.proj.weight, block.attn.proj.bias)
+            h = self._affine(x, branch, block.norm2, _VISION_EPS)
+            h = ops.linear(h, block.mlp.linear_fc1.weight, block.mlp.linear_fc1.bias, "gelu_tanh")
+            branch = ops.linear(h, block.mlp.linear_fc2.weight, block.mlp.linear_fc2.bias)
+            if i in tower.config.deepstack:
+                x, branch = x.add_(branch), None
+                merger = tower.deepstack_merger_list[tower.config.deepstack.index(i)]
+                deepstack.append(merger(x))
+        if branch is not None:
+            x = x.add_(branch)
+        return Features(tower.merger(x), deepstack)
+
+    def _affine(
+        self, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float
+    ) -> torch.Tensor:
+        return self.operators.add_norm(
+            x, branch, kind="layer", eps=eps, dtype=self.model.dtype, scale=norm.weight,
+            shift=norm.bias,
+        )  # fmt: skip
+
+    def prefix(self, inputs: Inputs, features: Features) -> FusedPrefix:
+        model, layout, head = self.model, inputs.layout, self.model.action_head
+        batch, length = layout.ids.shape
+        vl = self._language(inputs, features)
+        isolated = layout.padded and inputs.isolate_padding
+        real = layout.real if isolated else None
+        vl = self._vl_self_attention(vl, real, batch)
+        keys, values = self._cross_keys(vl, batch, length)
+        text, image = layout.real & ~layout.image_mask, layout.real & layout.image_mask
+        exists: list[torch.Tensor | None] = []
+        for i in range(head.model.config.layers):
+            masked: torch.Tensor | None = None
+            if not head.model.is_self(i):
+                of_images = i % (2 * model.config.text_every) != 0
+                masked = (image if of_images else text) if model.config.alternate else real
+            exists.append(masked)
+        state = inputs.state.to(model.dtype).flatten(1).unsqueeze(1)
+        chosen, embedding = inputs.embodiments, model.config.embedding
+        mix, _ = head.action_encoder.W2.select(chosen).split(embedding)
+        return FusedPrefix(
+            keys, values, exists,
+            category_mlp(state, head.state_encoder.select(chosen)),
+            head.action_encoder.W1.select(chosen), mix, head.action_encoder.W3.select(chosen),
+            head.action_decoder.select(chosen), chosen,
+        )  # fmt: skip
+
+    def _language(self, inputs: Inputs, features: Features) -> torch.Tensor:
+        """-> float32 [B L, hidden], before any final norm."""
+        ops, layout, dtype = self.operators, inputs.layout, self.model.dtype
+        text = self.model.language_model
+        config = text.config
+        batch, length = layout.ids.shape
+        x = text.embed_tokens(layout.ids).float().flatten(0, 1)
+        x = x.index_copy(0, layout.image_index, features.image_tokens.float())
+        inv_freq = rope.inverse_frequencies(config.head_dim, config.rope_theta, x.device)
+        angles = rope.interleaved_mrope(layout.positions, inv_freq, config.mrope_section)
+        cos, sin = rope.tables(angles, torch.float32)
+        real = layout.real if layout.padded else None
+        shape = (batch, config.kv_heads, length, config.head_dim)
+        key, value = (torch.empty(shape, dtype=dtype, device=x.device) for _ in range(2))
+        branch = None
+        for i, (layer, (qkv, gate_up)) in enumerate(
+            zip(cast(Any, text.layers), self._text, strict=True)
+        ):
+            norm, attn = layer.input_layernorm, layer.self_attn
+            h = ops.add_norm(x, branch, kind="rms", eps=norm.eps, dtype=dtype, scale=norm.weight)
+            q = ops.rope_cache(
+                ops.linear(h, qkv), cos, sin, key, value, heads=config.heads,
+                norms=(attn.q_norm.weight, attn.k_norm.weight), eps=config.eps,
+            )  # fmt: skip
+            assert q is not None
+            y = ops.attention(q, key, value, exists=real, causal=True).flatten(0, 1)
+            branch = ops.linear(y, attn.o_proj.weight)
+            norm = layer.post_attention_layernorm
+            h = ops.add_norm(x, branch, kind="rms", eps=norm.eps, dtype=dtype, scale=norm.weight)
+            branch = ops.linear(ops.gated_linear(h, gate_up, "silu"), layer.mlp.down_proj.weight)
+            # After the last kept layer DeepStack would come too late to be read.
+            if i < len(features.deepstack) and i < len(text.layers) - 1:
+                x.index_add_(0, layout.image_index, features.deepstack[i].to(x.dtype))
+        return x if branch is None else x.add_(branch)
+
+    def _vl_self_attention(
+        self, x: torch.Tensor, real: torch.Tensor | None, batch: int
+    ) -> torch.Tensor:
+        """float32 [B L, hidden] -> [B L, hidden] in the model's dtype."""
+        ops, head, dtype = self.operators, self.model.action_head, self.model.dtype
+        if head.vlln is not None:
+            norm = head.vlln
+            x = ops.add_norm(
+                x, None, kind="layer", eps=norm.eps, dtype=torch.float32, scale=norm.weight,
+                shift=norm.bias,
+            )  # fmt: skip
+        branch = None
+        for block, weight, bias in self._vl:
+            h = self._affine(x, branch, block.norm1, _LN)
+            heads = block.attn1.heads
+            y = ops.linear(h, weight, bias).view(batch, -1, 3, heads, h.shape[1] // heads)
+            q, k, v = y.unbind(2)
+            y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2), exists=real).flatten(0, 1)
+            branch = ops.linear(y, _out(block.attn1).weight, _out(block.attn1).bias)
+            h = self._affine(x, branch, block.norm3, _LN)
+            branch = self._feed_forward(h, block.ff)
+        if branch is not None:
+            x = x.add_(branch)
+        return x.to(dtype)
+
+    def _feed_forward(self, h: torch.Tensor, ff: FeedForward) -> torch.Tensor:
+        up, down = cast(Any, ff.net[0]).proj, cast(Any, ff.net[2])
+        h = self.operators.linear(h, up.weight, up.bias, "gelu_tanh")
+        return self.operators.linear(h, down.weight, down.bias)
+
+    def _cross_keys(
+        self, vl: torch.Tensor, batch: int, length: int
+    ) -> tuple[list[torch.Tensor | None], list[torch.Tensor | None]]:
+        """Keys and values of every cross-attention block, from one product."""
+        config = self.model.action_head.model.config
+        y = self.operators.linear(vl, self._cross_weight, self._cross_bias)
+        y = y.view(batch, length, len(self._cross), 2, config.heads, config.head_dim)
+        keys: list[torch.Tensor | None] = [None] * config.layers
+        values = list(keys)
+        for n, i in enumerate(self._cross):
+            keys[i], values[i] = (y[:, :, n, j].transpose(1, 2) for j in range(2))
+        return keys, values
+
+    # -- once a denoising step -------------------------------------------------------------------
+    def predict(
+        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: Sequence[FusedStep]
+    ) -> torch.Tensor:
+        """x [B, horizon, max_action_dim] -> the velocity towards the actions, float32."""
+        constant = constants[step]
+        actions = self._encode(x, prefix, _pick(constant.time, prefix.embodiments))
+        hidden = torch.cat([prefix.state.expand(len(x), -1, -1), actions], dim=1).float()
+        out = self._dit(hidden.flatten(0, 1), len(x), prefix, constant)
+        return category_mlp(out.unflatten(0, (len(x), -1))[:, 1:], prefix.decode).float()
+
+    def _encode(self, x: torch.Tensor, prefix: FusedPrefix, time: torch.Tensor) -> torch.Tensor:
+        tokens = prefix.encode(x.to(self.model.dtype))
+        tokens = prefix.finish(F.silu(torch.matmul(tokens, prefix.mix) + time))
+        table = self.model.action_head.position_embedding
+        return tokens if table is None else tokens + table.weight[: tokens.shape[1]]
+
+    def _dit(
+        self, x: torch.Tensor, batch: int, prefix: FusedPrefix, step: FusedStep
+    ) -> torch.Tensor:
+        """x [B T, inner] float32, used up -> [B T, output]."""
+        ops, dit, dtype = self.operators, self.model.action_head.model, self.model.dtype
+        heads, d = dit.config.heads, dit.config.head_dim
+        branch, bias = None, None
+        for i, block in enumerate(dit.modulated()):
+            scale, shift = step.blocks[i]
+            h = ops.add_norm(
+                x, branch, kind="layer", eps=_LN, dtype=dtype, bias=bias, scale=scale, shift=shift
+            )
+            key, value, attn = prefix.keys[i], prefix.values[i], block.attn1
+            if key is not None and value is not None:
+                q = ops.linear_parts(h, attn.to_q.weight)
+                q = q.view(len(q), batch, -1, heads, d)
+                y = ops.attention(q, key, value, exists=prefix.exists[i], q_bias=attn.to_q.bias)
+            else:
+                y = ops.linear(h, *self._self[i]).view(batch, -1, 3, heads, d)
+                q, key, value = y.unbind(2)
+                y = ops.attention(q, key.transpose(1, 2), value.transpose(1, 2))
+            branch = ops.linear_parts(y.flatten(0, 1), _out(attn).weight)
+            h = ops.add_norm(x, branch, kind="layer", eps=_LN, dtype=dtype, bias=_out(attn).bias)
+            up, down = cast(Any, block.ff.net[0]).proj, cast(Any, block.ff.net[2])
+            branch = ops.linear_parts(ops.linear(h, up.weight, up.bias, "gelu_tanh"), down.weight)
+            bias = down.bias
+        scale, shift = step.out
+        h = ops.add_norm(
+            x, branch, kind="layer", eps=1e-6, dtype=dtype, bias=bias, scale=scale, shift=shift
+        )
+        return ops.linear(h, dit.proj_out_2.weight, dit.proj_out_2.bias)
+
+
+def _packed(attn: Attention) -> tuple[torch.Tensor, torch.Tensor]:
+    parts = (attn.to_q, attn.to_k, attn.to_v)
+    return torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts])
+
+
+def _out(attn: Attention) -> torch.nn.Linear:
+    return cast(torch.nn.Linear, attn.to_out[0])
+
+
+def _flat(modulation: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    scale, shift = (m.float().flatten().contiguous() for m in modulation)
+    return scale, shift

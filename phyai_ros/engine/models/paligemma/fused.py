@@ -1,0 +1,278 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""pi0 and pi0.5 from fused operators: the same function as ``flow.py``, in fewer passes.
+
+Rows of a batch are one axis. The residual stream is float32 and changed in place; every norm takes
+the branch in front of it along; keys and values go straight into one cache, the chunk's own at its
+end, where each denoising step overwrites them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+
+from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
+from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope, rope
+from phyai_ros.engine.models.paligemma.siglip import SiglipBlock
+
+
+class Cache(NamedTuple):
+    """Of every layer of the expert: key, value [depth, B, kv, L, d]."""
+
+    key: torch.Tensor
+    value: torch.Tensor
+
+
+class FusedPrefix(NamedTuple):
+    """cache: the prefix's keys and values, and room for the chunk's from ``start``. exists: bool
+    [B, L]. positions: of the chunk's rows."""
+
+    cache: Cache
+    exists: torch.Tensor
+    positions: Rope
+    start: int
+
+
+class Vectors(NamedTuple):
+    """What a norm multiplies and adds, and the gate of the branch after it; [width] or None."""
+
+    scale: torch.Tensor | None
+    shift: torch.Tensor | None = None
+    gate: torch.Tensor | None = None
+
+
+class FusedFlow:
+    """The runner's contract on a FlowPolicy's own weights."""
+
+    def __init__(self, model: FlowPolicy, operators: Operators):
+        self.model, self.operators = model, operators
+        self._vision_layers = [cast(SiglipBlock, layer) for layer in model.image.layers]
+        with torch.no_grad():
+            self._language_norms = [
+                (_plain(layer.norm1), _plain(layer.norm2)) for layer in model.language.layers
+            ]
+
+    # -- once a request --------------------------------------------------------------------------
+    def vision(self, inputs: Inputs) -> torch.Tensor:
+        """-> image tokens in the language model's width, [B, cameras, patches, width]."""
+        model, ops, image = self.model, self.operators, self.model.image
+        batch, cameras = inputs.images.shape[:2]
+        dtype = image.patch.weight.dtype
+        patches = image._patches(inputs.images.flatten(0, 1)).to(dtype)
+        tokens = patches.shape[1]
+        x = ops.linear(patches.flatten(0, 1), image.patch.weight.flatten(1), image.patch.bias)
+        x = (x.float().unflatten(0, (-1, tokens)) + image.position).flatten(0, 1)
+        branch = None
+        for layer in self._vision_layers:
+            h = self._layer_norm(x, branch, layer.norm1, dtype)
+            qkv = ops.linear(h, layer.qkv.weight, layer.qkv.bias)
+            q, k, v = qkv.view(-1, tokens, 3, layer.heads, qkv.shape[1] // layer.heads // 3).unbind(
+                2
+            )
+            y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2)).flatten(0, 1)
+            branch = ops.linear(y, layer.output.weight, layer.output.bias)
+            h = self._layer_norm(x, branch, layer.norm2, dtype)
+            h = ops.linear(h, layer.up.weight, layer.up.bias, "gelu_tanh")
+            branch = ops.linear(h, layer.down.weight, layer.down.bias)
+        h = self._layer_norm(x, branch, image.norm, model.projector.weight.dtype)
+        h = ops.linear(h, model.projector.weight, model.projector.bias)
+        return h.view(batch, cameras, tokens, -1)
+
+    def _layer_norm(
+        self,
+        x: torch.Tensor,
+        branch: torch.Tensor | None,
+        norm: torch.nn.LayerNorm,
+        dtype: torch.dtype,
+    ) -> torch.Tensor:
+        return self.operators.add_norm(
+            x, branch, kind="layer", eps=norm.eps, dtype=dtype, scale=norm.weight, shift=norm.bias
+        )
+
+    def prefix(self, inputs: Inputs, features: torch.Tensor) -> FusedPrefix:
+        model, config = self.model, self.model.config
+        x, exists = model.embed_prefix(inputs, features)
+        batch, length = exists.shape
+        states = self._state_rows()
+        total = length + states + config.horizon
+        expert = config.expert
+        cache = Cache(
+            *(
+                torch.zeros(
+                    (expert.depth, batch, expert.kv_heads, total, expert.head_dim),
+                    dtype=model.expert.dtype,
+                    device=x.device,
+                )
+                for _ in range(2)
+            )
+        )
+        positions = rope(exists.cumsum(1) - 1, config.language)
+        self._language(x.flatten(0, 1), positions, exists, cache)
+        exists = torch.cat((exists, exists.new_ones(batch, states)), dim=1)
+        if states:
+            self._state(inputs, exists, cache, length)
+        rows = torch.arange(config.horizon, device=x.device)
+        chunk = rope(exists.sum(1, keepdim=True) + rows, expert)
+        exists = torch.cat((exists, exists.new_ones(batch, config.horizon)), dim=1)
+        return FusedPrefix(cache, exists, chunk, length + states)
+
+    def _language(
+        self, x: torch.Tensor, positions: Rope, exists: torch.Tensor, cache: Cache
+    ) -> None:
+        """x [B P, width], used up. Fills the cache's first P keys and values."""
+        model, ops = self.model, self.operators
+        batch, length = exists.shape
+        config = model.config.language
+        layers = list(model.language.layers)
+        dtype = layers[0].dtype
+        shape = (config.depth, batch, config.kv_heads, length, config.head_dim)
+        key, value = (torch.empty(shape, dtype=dtype, device=x.device) for _ in range(2))
+        cos, sin = positions.cos[:, 0], positions.sin[:, 0]
+        branch = None
+        for i, (layer, norms) in enumerate(zip(layers, self._language_norms, strict=True)):
+            h = _norm(ops, x, branch, norms[0], None, config.eps, dtype)
+            weight, heads = layer.attention.qkv.weight, config.heads
+            if i == len(layers) - 1:  # of the last layer, keys and values are all that is read
+                weight, heads = weight[heads * config.head_dim :], 0
+            y = ops.linear(h, weight)
+            q = ops.rope_cache(y, cos, sin, key[i], value[i], heads=heads)
+            if q is None:
+                break
+            y = ops.attention(q, key[i], value[i], exists=exists).flatten(0, 1)
+            branch = ops.linear(y, layer.attention.output.weight)
+            h = _norm(ops, x, branch, norms[1], None, config.eps, dtype)
+            h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
+            branch = ops.linear(h, layer.mlp.down.weight)
+        cache.key[:, :, :, :length].copy_(key)
+        cache.value[:, :, :, :length].copy_(value)
+
+    def _state_rows(self) -> int:
+        return 0
+
+    def _state(self, inputs: Inputs, exists: torch.Tensor, cache: Cache, at: int) -> None:
+        """Put the state token's keys and values at ``at``; exists includes it."""
+        raise NotImplementedError
+
+    # -- once a denoising step -------------------------------------------------------------------
+    def expert(
+        self,
+        x: torch.Tensor,
+        cache: Cache,
+        exists: torch.Tensor,
+        positions: Rope,
+        at: int,
+        norms: Sequence[Vectors],
+        last_only_keys: bool = False,
+    ) -> torch.Tensor | None:
+        """x [B T, width] float32, used up. Attends to the cache's keys that exist, its own among
+        them, which it writes to at .. at + T. norms: of every norm, in order. -> float32 after the
+        final norm; None with ``last_only_keys``."""
+        ops, config = self.operators, self.model.config.expert
+        dtype = self.model.expert.dtype
+        cos, sin = positions.cos[:, 0], positions.sin[:, 0]
+        branch, gate = None, None
+        for i, layer in enumerate(cast("Sequence[GemmaBlock]", self.model.expert.layers)):
+            key, value = cache.key[i], cache.value[i]
+            h = _norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype)
+            weight, heads = layer.attention.qkv.weight, config.heads
+            if last_only_keys and i == config.depth - 1:
+                weight, heads = weight[heads * config.head_dim :], 0
+            y = ops.linear_parts(h, weight)
+            q = ops.rope_cache(y, cos, sin, key, value, heads=heads, at=at)
+            if q is None:
+                return None
+            y = ops.attention(q, key, value, exists=exists).flatten(0, 1)
+            branch = ops.linear_parts(y, layer.attention.output.weight)
+            h = _norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype)
+            h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
+            branch = ops.linear_parts(h, layer.mlp.down.weight)
+            gate = norms[2 * i + 1].gate
+        return _norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32)
+
+
+class FusedPi05(FusedFlow):
+    def constants(self, steps: int) -> list[list[Vectors]]:
+        """Of every step, of every norm."""
+        out = []
+        for step in self.model.constants(steps)[:-1]:  # the last is that of clean actions
+            rows = [row.float().chunk(3) for row in step[0]]
+            out.append([Vectors(1.0 + s, t.contiguous(), g.contiguous()) for s, t, g in rows])
+        return out
+
+    def predict(
+        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[list[Vectors]]
+    ) -> torch.Tensor:
+        model = self.model
+        tokens = model.action_in(x.to(model.action_in.weight.dtype)).float()
+        h = self.expert(
+            tokens.flatten(0, 1), prefix.cache, prefix.exists, prefix.positions, prefix.start,
+            constants[step],
+        )  # fmt: skip
+        assert h is not None
+        out: torch.Tensor = model.action_out(h.to(model.action_out.weight.dtype)).float()
+        return out.view(x.shape)
+
+
+class FusedPi0(FusedFlow):
+    def constants(self, steps: int) -> tuple[torch.Tensor, list[Vectors]]:
+        """The time's share of the action tokens, and the norms' weights."""
+        pairs = ((layer.norm1, layer.norm2) for layer in self.model.expert.layers)
+        norms = [_plain(norm) for pair in pairs for norm in pair]
+        norms.append(_plain(self.model.expert.norm))
+        return self.model.constants(steps), norms
+
+    def _state_rows(self) -> int:
+        return 1
+
+    def _state(self, inputs: Inputs, exists: torch.Tensor, cache: Cache, at: int) -> None:
+        model = self.model
+        x = cast(Any, model).embed_state(inputs.state).float().flatten(0, 1)
+        position = rope(exists[:, :at].sum(1, keepdim=True), model.config.expert)
+        # Rows behind the state token do not exist yet.
+        until = Cache(*(t[:, :, :, : at + 1] for t in cache))
+        norms = self._norms()
+        self.expert(x.contiguous(), until, exists, position, at, norms, last_only_keys=True)
+
+    def _norms(self) -> list[Vectors]:
+        if not hasattr(self, "_expert_norms"):
+            self._expert_norms = self.constants(1)[1]
+        return self._expert_norms
+
+    def predict(
+        self,
+        x: torch.Tensor,
+        step: int,
+        prefix: FusedPrefix,
+        constants: tuple[torch.Tensor, list[Vectors]],
+    ) -> torch.Tensor:
+        model = self.model
+        tokens = cast(Any, model).embed_actions(x, constants[0][step : step + 1]).float()
+        h = self.expert(
+            tokens.flatten(0, 1).contiguous(), prefix.cache, prefix.exists, prefix.positions,
+            prefix.start, constants[1],
+        )  # fmt: skip
+        assert h is not None
+        out: torch.Tensor = model.action_out(h.to(model.action_out.weight.dtype)).float()
+        return out.view(x.shape)
+
+
+def _plain(norm: torch.nn.Module) -> Vectors:
+    return Vectors(1.0 + cast(torch.Tensor, norm.weight).detach().float())
+
+
+def _norm(
+    ops: Operators,
+    x: torch.Tensor,
+    branch: torch.Tensor | None,
+    vectors: Vectors,
+    gate: torch.Tensor | None,
+    eps: float,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    return ops.add_norm(
+        x, branch, kind="rms", eps=eps, dtype=dtype, gate=gate,
+        scale=vectors.scale, shift=vectors.shift,
+    )  # fmt: skip

@@ -1,0 +1,214 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Every Triton kernel against its plain torch twin in float64, on fresh random inputs: on the GPU,
+or without one in Triton's interpreter where TRITON_INTERPRET=1 is set."""
+
+import secrets
+
+import pytest
+import torch
+
+from phyai_ros.engine.kernels import (
+    _triton,
+    add_norm,
+    attention,
+    gated_activation,
+    gated_linear,
+    rope_cache,
+    skinny_linear,
+)
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+DTYPES = [torch.float32, torch.float16]
+if DEVICE.type == "cuda":
+    DTYPES.append(torch.bfloat16)
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
+DEPENDENT = [False]
+if DEVICE.type == "cuda" and _triton.dependent_launch(DEVICE):
+    DEPENDENT.append(True)
+
+needs_triton = pytest.mark.skipif(
+    not _triton.usable(DEVICE), reason="needs Triton, and a GPU or TRITON_INTERPRET=1"
+)
+
+
+@pytest.fixture
+def rand():
+    seed = secrets.randbits(32)
+    print("seed", seed)  # shown when a test fails
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape, dtype=torch.float32, scale=1.0):
+        return (torch.randn(*shape, generator=generator) * scale).to(dtype).to(DEVICE)
+
+    return draw
+
+
+def check(found, expected, dtype):
+    assert torch.isfinite(found).all()
+    error = (found.double() - expected.double()).norm() / expected.double().norm()
+    assert error < TOLERANCE[dtype], f"relative error {error:.2e}"
+
+
+def wide(*tensors):
+    return [None if t is None else t.double() for t in tensors]
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(
+    ("kind", "parts", "extras"),
+    [("rms", 0, "s"), ("rms", 3, "gst"), ("layer", 1, "bst"), ("layer", 0, ""), ("rms", 1, "g")],
+)
+def test_add_norm(rand, dtype, dependent, kind, parts, extras):
+    rows, width = 7, 200
+    x = rand(rows, width)
+    branch = rand(parts, rows, width, dtype=dtype) if parts > 1 else None
+    if parts == 1:
+        branch = rand(rows, width, dtype=dtype)
+    vectors = {
+        name: rand(width) if letter in extras else None
+        for name, letter in (("bias", "b"), ("gate", "g"), ("scale", "s"), ("shift", "t"))
+    }
+    x64, branch64 = wide(x, branch)
+    expected = add_norm.reference(
+        x64, branch64, kind=kind, eps=1e-6, dtype=torch.float64,
+        **{k: None if v is None else v.double() for k, v in vectors.items()},
+    )  # fmt: skip
+    found = add_norm.fused(
+        x, branch, kind=kind, eps=1e-6, dtype=dtype, dependent=dependent, **vectors
+    )
+    check(found, expected, dtype)
+    check(x, x64, torch.float32)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("rows", [1, 41, 50, 70])
+@pytest.mark.parametrize("activation", ["", "gelu_tanh", "silu"])
+def test_skinny_linear(rand, dtype, dependent, rows, activation):
+    x, weight, bias = rand(rows, 192, dtype=dtype), rand(96, 192, dtype=dtype), rand(96)
+    tile = skinny_linear.Tile(32, 64, 1, 3)
+    found = skinny_linear.fused(x, weight, bias, activation, tile=tile, dependent=dependent)
+    check(found, skinny_linear.reference(*wide(x, weight, bias), activation), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+def test_skinny_linear_in_parts(rand, dtype, dependent):
+    x, weight = rand(50, 384, dtype=dtype), rand(64, 384, dtype=dtype)
+    tile = skinny_linear.Tile(32, 64, 3, 2)
+    found = skinny_linear.fused(x, weight, tile=tile, parts=True, dependent=dependent)
+    assert found.shape == (3, 50, 64)
+    expected = skinny_linear.reference_parts(*wide(x, weight)).sum(0)
+    check(found.sum(0), expected, torch.float32 if dtype == torch.float32 else torch.float16)
+
+
+def test_a_tile_that_does_not_fit_is_refused():
+    x, weight = torch.zeros(4, 96), torch.zeros(48, 96)
+    with pytest.raises(ValueError, match="does not fit"):
+        skinny_linear.fused(x, weight, tile=skinny_linear.Tile(64, 64))
+    with pytest.raises(ValueError, match="does not fit"):
+        gated_linear.fused(x, weight, "silu", tile=skinny_linear.Tile(64, 64))
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("activation", ["gelu_tanh", "silu"])
+def test_gated(rand, dtype, dependent, activation):
+    x, weight = rand(50, 128, dtype=dtype), rand(128, 128, dtype=dtype, scale=0.1)
+    tile = skinny_linear.Tile(32, 64, 1, 3)
+    found = gated_linear.fused(x, weight, activation, tile=tile, dependent=dependent)
+    check(found, gated_linear.reference(*wide(x, weight), activation), dtype)
+    y = rand(9, 2 * 100, dtype=dtype)
+    found = gated_activation.fused(y, activation, dependent=dependent)
+    check(found, gated_activation.reference(y.double(), activation), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("heads", "kv"), [(8, 1), (4, 2), (3, 3), (0, 1)])
+@pytest.mark.parametrize("parts", [0, 2])
+@pytest.mark.parametrize("norm", [False, True])
+def test_rope_cache(rand, dtype, dependent, heads, kv, parts, norm):
+    batch, length, d, longest, at = 2, 5, 48, 9, 3
+    shape = (batch * length, (heads + 2 * kv) * d)
+    y = rand(parts, *shape) if parts else rand(*shape, dtype=dtype)
+    angle = rand(batch, length, d // 2)
+    cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
+    norms = (rand(d), rand(d)) if norm else None
+    found = [torch.zeros(batch, kv, longest, d, dtype=dtype, device=DEVICE) for _ in range(2)]
+    expected = [t.double() for t in found]
+    norms64 = None if norms is None else (norms[0].double(), norms[1].double())
+    want = rope_cache.reference(
+        y.double(), cos.double(), sin.double(), *expected, heads=heads, at=at, norms=norms64
+    )
+    q = rope_cache.fused(y, cos, sin, *found, heads=heads, at=at, norms=norms, dependent=dependent)
+    assert (q is None) == (want is None) == (heads == 0)
+    if q is not None:
+        check(q, want, dtype)
+    for one, other in zip(found, expected, strict=True):
+        check(one, other, dtype)
+        assert not one[:, :, :at].any()
+        assert not one[:, :, at + length :].any()
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("heads", "kv", "d"), [(8, 1, 32), (4, 2, 48), (3, 3, 72)])
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(rand, dtype, dependent, heads, kv, d, splits, masked):
+    batch, length, keys = 2, 13, 90
+    q = rand(batch, length, heads, d, dtype=dtype)
+    k, v = (rand(batch, kv, keys, d, dtype=dtype) for _ in range(2))
+    exists = None
+    if masked:
+        exists = rand(batch, keys) > 0.3
+        exists[1] = False  # a request with no key at all
+    found = attention.fused(
+        q, k, v, exists=exists, blocks=attention.Blocks(16, 16, splits, 1), dependent=dependent
+    )
+    check(found, attention.reference(*wide(q, k, v), exists=exists), dtype)
+    if masked:
+        assert not found[1].any()
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("splits", [1, 2])
+def test_attention_causal(rand, dtype, splits):
+    q, k, v = rand(2, 20, 4, 32, dtype=dtype), *(rand(2, 2, 20, 32, dtype=dtype) for _ in "kv")
+    exists = torch.ones(2, 20, dtype=torch.bool, device=DEVICE)
+    exists[0, :6] = False  # left padding: its own rows see nothing
+    found = attention.fused(
+        q, k, v, exists=exists, causal=True, blocks=attention.Blocks(16, 16, splits, 1)
+    )
+    check(found, attention.reference(*wide(q, k, v), exists=exists, causal=True), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_attention_of_queries_in_parts(rand, dtype):
+    q, bias = rand(3, 1, 13, 4, 48), rand(4 * 48)
+    packed = rand(1, 30, 3, 4, 48, dtype=dtype)
+    k, v = packed[:, :, 1].transpose(1, 2), packed[:, :, 2].transpose(1, 2)
+    found = attention.fused(q, k, v, q_bias=bias, blocks=attention.Blocks(16, 16, 2, 1))
+    check(found, attention.reference(*wide(q, k, v), q_bias=bias.double()), dtype)
+
+
+def test_the_attention_twin_is_softmax(rand):
+    """The twin itself against attention written out."""
+    q, k, v = rand(2, 5, 4, 16), rand(2, 1, 9, 16), rand(2, 1, 9, 16)
+    q, k, v = wide(q, k, v)
+    exists = rand(2, 9) > 0
+    exists[:, 0] = True
+    score = torch.einsum("bthd,bnd->bhtn", q, k[:, 0]) / 4.0
+    weight = score.masked_fill(~exists[:, None, None], float("-inf")).softmax(-1)
+    expected = torch.einsum("bhtn,bnd->bthd", weight, v[:, 0]).flatten(2)
+    torch.testing.assert_close(attention.reference(q, k, v, exists=exists), expected)
