@@ -92,6 +92,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
         "median_time_s": round(float(np.median(done)), 2) if done else None,
         "median_distance_m": round(float(np.median([r["distance"] for r in results])), 4),
         "median_peak_jerk": round(float(np.median([r["jerk"] for r in results])), 1),
+        "median_inference_s": round(float(np.median([r["inference"] for r in results])), 4),
         "failed": [
             (r["seed"], r["instruction"], round(r["distance"], 3))
             for r in results

@@ -7,6 +7,7 @@ until the next one takes over, ``execution`` ticks later. So is the handoff's sc
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -28,7 +29,8 @@ class Infers(Protocol):
 @dataclass(frozen=True)
 class Result:
     """distance: tool to the asked block's target point at the end, m; others: to the other
-    blocks'. time: of success (or the episode's), s. jerk: greatest of a joint command, rad/s^3."""
+    blocks'. time: of success (or the episode's), s. jerk: greatest of a joint command, rad/s^3. inference: median wall
+    time of one inference, s."""
 
     seed: int
     instruction: str
@@ -38,6 +40,7 @@ class Result:
     distance: float
     others: float
     jerk: float
+    inference: float
 
     def asdict(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,7 +73,7 @@ def episode(
     chunk: np.ndarray | None = None
     first, started = 0, 0
     coming: tuple[int, np.ndarray] | None = None
-    commands = []
+    commands, took = [], []
     for tick in range(round(limit / STEP)):
         if coming is not None and tick >= coming[0] + delay:
             first, chunk = coming
@@ -78,7 +81,9 @@ def episode(
         if coming is None and (chunk is None or tick + delay >= started + execution):
             observation = observe(world, cameras)
             noise = rng.standard_normal(_noise_shape(policy), np.float32)
+            before = time.perf_counter()
             coming = tick, policy.infer(observation, noise=noise).actions
+            took.append(time.perf_counter() - before)
             if delay == 0:
                 first, chunk, coming, started = tick, coming[1], None, tick
         if chunk is not None:
@@ -104,6 +109,7 @@ def episode(
         away.pop(world.target),
         min(away.values()),
         float(jerk),
+        float(np.median(took)),
     )
 
 

@@ -1,0 +1,108 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What was trained is what the engine runs: the training modules and the engine agree."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
+
+from phyai_ros.engine.models.paligemma.keys import canonical, key_table  # noqa: E402
+from phyai_ros.engine.policy import load_policy  # noqa: E402
+from phyai_ros.engine.types import FeatureSpec  # noqa: E402
+from phyai_ros.sim.sampling import sample_state  # noqa: E402
+from phyai_ros.sim.world import World  # noqa: E402
+from tools.train import export_gr00t, export_pi05, families  # noqa: E402
+from tools.train.batch import Batch  # noqa: E402
+from tools.train.images import prepare  # noqa: E402
+from tools.train.rollout import observe  # noqa: E402
+from tools.train.statistics import Range  # noqa: E402
+
+CHECKPOINTS = ROOT / "phyai_ros" / "checkpoints"
+SAMPLES = 4
+
+
+def trained(name: str) -> tuple[families.Family, torch.nn.Module]:
+    """The training module with the published weights."""
+    torch.set_num_threads(1)
+    family = families.make(name)
+    model = family.build().eval()
+    directory = CHECKPOINTS / f"{name}_ur10e_small"
+    if name == "gr00t":
+        weights = export_gr00t.read(directory)
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+        assert not unexpected
+        assert all(key.startswith("probe") for key in missing)
+        return family, model
+    table = key_table(family.config, export_pi05.HEADS, adaptive=True)
+    parameters = dict(model.policy.named_parameters())
+    with torch.no_grad():
+        for key, value in load_file(directory / "model.safetensors").items():
+            name_, start, count = table[canonical(key)]
+            stop = None if count is None else start + count
+            parameters[name_][start:stop] = value.float()
+    return family, model
+
+
+@pytest.mark.parametrize("name", families.NAMES)
+def test_training_and_engine_agree(name: str) -> None:
+    """Preprocessing, prompt, model, solver and action conversion, from pictures to joints: the
+    training side against the engine on the same states and noise."""
+    family, model = trained(name)
+    policy = load_policy(CHECKPOINTS / f"{name}_ur10e_small")
+    family.state = _range(policy.spec.state, 1)
+    family.chunk = _range(policy.spec.action, policy.spec.horizon)
+    world, rng = World(0), np.random.default_rng(5)
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(SAMPLES):
+        world.set_state(sample_state(rng))
+        observation = observe(world, policy.spec.cameras)
+        noise = torch.randn(1, policy.spec.horizon, 7, generator=generator)
+        raw = torch.from_numpy(observation.state).float()[None]
+        text = torch.tensor([family.instructions.index(observation.instruction)])
+        state = family.normalise_state(raw)
+        pictures = np.stack([prepare(name, picture) for picture in observation.images.values()])
+        ids, valid = family.prompt(text, state)
+        nothing = torch.empty(0)
+        batch = Batch(
+            torch.from_numpy(pictures)[None], ids, valid, state, nothing, nothing, nothing
+        )
+        ours = family.restore_chunk(model.sample(batch, noise), raw)[0].numpy()
+        theirs = policy.infer(observation, noise=noise[0].numpy()).actions
+        # pi0.5's pictures stay float in the engine and are kept as bytes for training.
+        np.testing.assert_allclose(ours, theirs, atol=1e-5 if name == "gr00t" else 5e-3)
+    world.close()
+
+
+@pytest.mark.parametrize("name", families.NAMES)
+def test_garbled_prompts_keep_colour_and_state(name: str) -> None:
+    family = families.make(name)
+    text = torch.arange(len(family.instructions))
+    state = torch.zeros(len(text), 7)
+    ids, _ = family.prompt(text, state)
+    words = torch.from_numpy(family.arrays["words"])
+    torch.manual_seed(0)
+    changed = torch.zeros(())
+    for _ in range(20):
+        garbled = family.garble(ids, text)
+        assert torch.equal(garbled[~words[text]], ids[~words[text]])
+        changed += (garbled != ids).sum()
+    assert changed > 0
+
+
+def _range(features: tuple[FeatureSpec, ...], rows: int) -> Range:
+    """The extremes that a checkpoint's statistics hold, [rows, columns]."""
+
+    def columns(feature: FeatureSpec, of_quantiles: str, of_extremes: str) -> np.ndarray:
+        quantiles = feature.normalisation.lower() == "quantiles"
+        value = feature.statistics[of_quantiles if quantiles else of_extremes]
+        return np.broadcast_to(value, (rows, feature.size)).astype(np.float32)
+
+    low = np.concatenate([columns(f, "q01", "min") for f in features], axis=-1)
+    high = np.concatenate([columns(f, "q99", "max") for f in features], axis=-1)
+    return Range(torch.from_numpy(low), torch.from_numpy(high))
