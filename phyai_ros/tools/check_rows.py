@@ -64,10 +64,18 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found.astype(np.float64) - expected).max()) / scale
 
 
-def paths(policy: Policy) -> Mapping[str, Infer]:
-    """Every way that this device has to answer a request, but the reference path. Further ones
-    (graphed, fused) are one line each."""
-    return {"cached": policy.infer_batch}
+def paths(policy: Policy, batches: Sequence[int]) -> Mapping[str, Infer]:
+    """Every way that this device has to answer a request, but the reference path: plain torch with
+    all that is constant kept, and on a GPU the captured graphs with the fused kernels."""
+    if policy.device.type != "cuda":
+        return {"cached": policy.infer_batch}
+    plain = Policy(policy.adapter, policy.device, selector="reference")
+    policy.warm_up(batches=tuple(batches))
+    fused = policy.runner.model is not policy.adapter.model
+    return {
+        "cached": plain.infer_batch,
+        "graphed, fused" if fused else "graphed": policy.infer_batch,
+    }
 
 
 def fixed_inputs(
@@ -84,7 +92,7 @@ def fixed_inputs(
         few = min(count, _OWN_ERROR_OF)
         ideal = ReferenceRunner(exact.adapter, exact.device).run(observations[:few], noise[:few])
         own = _worst(expected[:few], ideal)
-    for name, infer in paths(policy).items():
+    for name, infer in paths(policy, batches).items():
         for batch in batches:
             found = infer(observations[:batch], noise[:batch])
             error = _worst(found, expected[:batch])

@@ -99,7 +99,8 @@ class SmolVlaAdapter:
                 "one is needed"
             )
         count, side = max(map(len, present)), self.model.config.vlm.vision.image_size
-        images = torch.full((count, len(observations), 3, side, side), -1.0).to(self.device)
+        shape = (count, len(observations), 3, side, side)
+        images = torch.full(shape, -1.0, device=self.device)
         mask = np.zeros((count, len(observations)), bool)
         for row, (observation, keys) in enumerate(zip(observations, present, strict=True)):
             for slot, key in enumerate(keys):
