@@ -1,7 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The tasks: bring the tool over the block that the instruction names, and stay there.
 
-``reach``: the block lies still. ``follow``: it rides on a conveyor, and staying means going along.
+``reach``: the block lies still. ``follow``: it rides on a conveyor, and staying means going along;
+once it has arrived at the conveyor's end, nothing counts any more.
 """
 
 from __future__ import annotations
@@ -115,10 +116,18 @@ class Judge:
         self.success = False
         self._since: float | None = None
 
-    def update(self, now: float, tip: np.ndarray, direction: np.ndarray, block: np.ndarray) -> bool:
-        """Tool centre [3] and direction [3], target block centre [2], at time ``now`` (s)."""
+    def update(
+        self,
+        now: float,
+        tip: np.ndarray,
+        direction: np.ndarray,
+        block: np.ndarray,
+        counts: bool = True,
+    ) -> bool:
+        """Tool centre [3] and direction [3], target block centre [2], at time ``now`` (s). counts:
+        whether being there is the task now."""
         self.distance = float(np.linalg.norm(tip - target_point(block)))
-        inside = self.distance <= TOLERANCE and -direction[2] >= np.cos(TILT)
+        inside = counts and self.distance <= TOLERANCE and -direction[2] >= np.cos(TILT)
         if not inside:
             self._since = None
         elif self._since is None:

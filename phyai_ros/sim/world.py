@@ -14,11 +14,10 @@ from phyai_ros.sim.physics import Physics
 from phyai_ros.sim.render import Renderer
 from phyai_ros.sim.scene import CAMERAS
 from phyai_ros.sim.state import State
-from phyai_ros.sim.task import FOLLOW_HOLD, HOLD
 
 ROBOTS = ("ur10e",)
 TASKS = ("reach", "follow")
-FOLLOW_SPEED = 0.02
+FOLLOW_SPEED = 0.04
 """Of the block in ``follow`` where no conveyor is given, m/s."""
 
 
@@ -41,18 +40,18 @@ def make(
     for kind, name, known in (("robot", robot, ROBOTS), ("task", task, TASKS)):
         if name not in known:
             raise ValueError(f"unknown {kind} {name!r}; the simulator has {', '.join(known)}")
-    hold = HOLD
-    if task == "follow":
-        conveyor, hold = conveyor or Conveyor(FOLLOW_SPEED), FOLLOW_HOLD
+    follow = task == "follow"
+    if follow and conveyor is None:
+        conveyor = Conveyor(FOLLOW_SPEED)
     return World(
-        seed, width=width, height=height, conveyor=conveyor, instruction=instruction, hold=hold
+        seed, width=width, height=height, conveyor=conveyor, instruction=instruction, follow=follow
     )
 
 
 class World:
     """One cell. Use it from one thread; a ``Renderer`` of its own serves another.
 
-    hold: seconds that the tool must stay over the block.
+    follow: the task is to follow the block on the conveyor, not only to reach it.
     """
 
     joint_names = kin.JOINTS
@@ -66,12 +65,12 @@ class World:
         height: int = 240,
         conveyor: Conveyor | None = None,
         instruction: str | None = None,
-        hold: float = HOLD,
+        follow: bool = False,
     ) -> None:
         if instruction is not None:
             task.target_colour(instruction)  # refuses before anything runs
         self._size = (width, height)
-        self._hold = hold
+        self._follow = follow
         self._conveyor = conveyor
         self._fixed_instruction = instruction
         self.physics = Physics((conveyor.x, *conveyor.range) if conveyor else None)
@@ -114,7 +113,7 @@ class World:
 
     def judge_anew(self) -> None:
         """Only what happens from now on counts."""
-        self.judge = task.Judge(self._hold)
+        self.judge = task.Judge(task.FOLLOW_HOLD if self._follow else task.HOLD)
 
     def state(self) -> State:
         """The present moment."""
@@ -210,4 +209,5 @@ class World:
 
     def _look(self) -> None:
         centre, _ = self.physics.block(self.target)
-        self.judge.update(self.time, *self.physics.tool(), centre[:2])
+        stands = self._follow and (self._ride is None or self._ride.velocity == 0.0)
+        self.judge.update(self.time, *self.physics.tool(), centre[:2], counts=not stands)
