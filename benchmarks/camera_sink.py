@@ -7,7 +7,7 @@
     joint states (queue 10, slop 20 ms), each message used once, as message_filters does it.
 
 Ends when its standard input does. Prints one JSON line: latency from stamp to assembled set of
-every set, seconds, and the processor time used.
+every set and to the thread that wants it, seconds, and the processor time used.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from phyai_ros.nodes.sensors import Cameras, CameraTopic, FrameSource, Joints
 class Phyai:
     def __init__(self, node, cameras: Sequence[str]) -> None:
         self.latencies: list[float] = []
+        self.handed_over: list[float] = []
         self._now = RosSeconds(node.get_clock())
         aligner = ObservationAligner([CameraStream(c) for c in cameras], JOINTS)
         self._source = FrameSource(aligner, self._now)
@@ -56,12 +57,13 @@ class Phyai:
                 frame = self._source.wait_frame(last + 1e-6, 1.0, lambda: self._stop)
             except NotReady:
                 continue
-            self.latencies.append(self._now() - frame.stamp)
+            self.latencies.append(frame.wait)
+            self.handed_over.append(self._now() - frame.oldest)
             last = frame.stamp
 
     def close(self) -> None:
         self._stop = True
-        self._source.ring()
+        self._source.interrupt()
         self._thread.join()
 
 
@@ -70,6 +72,7 @@ class Classic:
 
     def __init__(self, node, cameras: Sequence[str]) -> None:
         self.latencies: list[float] = []
+        self.handed_over = self.latencies  # the callback that finds a set has it
         self._clock = node.get_clock()
         self._queues: dict[str, dict[int, object]] = {name: {} for name in (*cameras, "joints")}
         self._subscriptions = [
@@ -141,6 +144,7 @@ def main() -> None:
     cpu = time.process_time() - started
     sink.close()
     result = {"path": arguments.path, "latencies": sink.latencies, "cpu_s": cpu}
+    result["handed_over"] = sink.handed_over
     print(json.dumps(result), flush=True)
     node.destroy_node()
     rclpy.shutdown()

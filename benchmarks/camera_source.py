@@ -8,6 +8,7 @@ every image differs from the last. Prints ``sets N`` when its time is over.
 from __future__ import annotations
 
 import argparse
+import struct
 import threading
 import time
 from array import array
@@ -15,6 +16,7 @@ from array import array
 import numpy as np
 import rclpy
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import Image, JointState
 
 from phyai_ros.nodes import qos
@@ -66,17 +68,22 @@ def wait_for_subscribers(publishers) -> None:
 
 
 def publish_images(node, publishers, seconds: float) -> int:
+    """Serialised messages: a driver is C++, and what Python takes to serialise is not its time."""
     noise = np.random.default_rng(0).integers(0, 256, HEIGHT * WIDTH * 3, np.uint8)
     message = Image(height=HEIGHT, width=WIDTH, encoding="rgb8", step=WIDTH * 3)
     message.data = array("B", noise.tobytes())
+    raw = bytearray(serialize_message(message))
+    pixels = len(raw) - noise.size
     start = time.monotonic()
     sets = 0
     while time.monotonic() - start < seconds:
-        message.data[sets % 64] ^= 255
-        message.data[0] = sets % 256
-        message.header.stamp = node.get_clock().now().to_msg()
+        raw[pixels + sets % 64] ^= 255
+        struct.pack_into("<I", raw, pixels + 64, sets)
+        # header.stamp comes first, behind the four bytes of the CDR header
+        struct.pack_into("<iI", raw, 4, *node.get_clock().now().seconds_nanoseconds())
+        sent = bytes(raw)
         for publisher in publishers:
-            publisher.publish(message)
+            publisher.publish(sent)
         sets += 1
         time.sleep(max(0.0, start + sets / CAMERA_RATE - time.monotonic()))
     return sets

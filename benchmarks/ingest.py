@@ -46,6 +46,7 @@ def run_once(path: str, seconds: float, environment: dict[str, str]) -> dict:
 
 def summarise(path: str, runs: list[dict]) -> dict:
     latencies = np.array([value for run in runs for value in run["latencies"]]) * 1e3
+    handed_over = np.array([value for run in runs for value in run["handed_over"]]) * 1e3
     sets = sum(run["sets"] for run in runs)
     p50, p99 = np.percentile(latencies, (50, 99))
     cpu = sum(run["cpu_s"] for run in runs)
@@ -55,6 +56,7 @@ def summarise(path: str, runs: list[dict]) -> dict:
         "assembled_share": round(len(latencies) / sets, 4),
         "p50_ms": round(float(p50), 3),
         "p99_ms": round(float(p99), 3),
+        "handed_over_p50_ms": round(float(np.median(handed_over)), 3),
         "cpu_ms_per_set": round(cpu / sets * 1e3, 3),
     }
 

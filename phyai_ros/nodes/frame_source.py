@@ -43,8 +43,9 @@ def camera_topics(robot: Robot, binding: Binding) -> list[CameraTopic]:
     return topics
 
 
-def make_aligner(robot: Robot, binding: Binding) -> ObservationAligner:
-    """The aligner of a bound policy: its cameras, the robot's joints and limits."""
+def make_aligner(robot: Robot, binding: Binding, **settings: float) -> ObservationAligner:
+    """The aligner of a bound policy: its cameras, the robot's joints and limits. settings: others of
+    AlignConfig."""
     cameras = [
         CameraStream(
             role,
@@ -53,13 +54,23 @@ def make_aligner(robot: Robot, binding: Binding) -> ObservationAligner:
         )
         for role in binding.cameras
     ]
-    config = AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew)
+    config = AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew, **settings)
     return ObservationAligner(cameras, robot.joint_names, config)
 
 
-class FrameSource:
-    """The aligner with a bell: whoever adds a sample rings, whoever waits for a frame hears it.
+class _Waiting:
+    """Somebody waits for a frame; its outcome so far."""
 
+    def __init__(self, not_before: float | None) -> None:
+        self.not_before = not_before
+        self.frame: Frame | None = None
+
+
+class FrameSource:
+    """The aligner, and a place to wait for the next frame. One thread may wait at a time.
+
+    The thread that brings the last missing sample assembles the frame: who waits is woken once,
+    with the frame, not at every sample that comes meanwhile.
     now: seconds, the clock that stamps the messages.
     """
 
@@ -67,36 +78,49 @@ class FrameSource:
         self.aligner = aligner
         self.now = now
         self._bell = threading.Condition()
-        self._rings = 0
+        self._waiting: _Waiting | None = None
 
     def ring(self) -> None:
+        """A sample has come, or something that may end a wait."""
         with self._bell:
-            self._rings += 1
+            waiting = self._waiting
+            if waiting is None:
+                return
+            try:
+                waiting.frame = self.aligner.assemble(self.now(), waiting.not_before)
+            except NotReady:
+                return
+            self._waiting = None
+            self._bell.notify_all()
+
+    def interrupt(self) -> None:
+        """Have who waits look at its ``cancelled`` now."""
+        with self._bell:
             self._bell.notify_all()
 
     def clear(self) -> None:
         """Forget every sample: the clock jumped."""
         self.aligner.clear()
-        self.ring()
 
     def wait_frame(
         self, not_before: float | None, timeout: float, cancelled: Callable[[], bool]
     ) -> Frame:
         """The newest frame that is not older than ``not_before``, waiting at most ``timeout``
         seconds for one. Raises the newest NotReady when none came or ``cancelled()`` turned true
-        (looked at whenever a sample comes or ``ring`` is called)."""
+        (looked at now and on every ``interrupt``)."""
+        waiting = _Waiting(not_before)
+        with self._bell:
+            self._waiting = waiting
+        self.ring()
         deadline = time.monotonic() + timeout
-        while True:
-            with self._bell:
-                heard = self._rings
-            try:
-                return self.aligner.assemble(self.now(), not_before)
-            except NotReady:
-                if cancelled() or time.monotonic() >= deadline:
-                    raise
-            with self._bell:
-                if self._rings == heard:
-                    self._bell.wait(max(0.0, deadline - time.monotonic()))
+        with self._bell:
+            while waiting.frame is None:
+                left = deadline - time.monotonic()
+                if left <= 0 or cancelled():
+                    self._waiting = None
+                    return self.aligner.assemble(self.now(), not_before)
+                self._bell.wait(left)
+        return waiting.frame
 
 
 def deliver_image(source: FrameSource, camera: CameraTopic, sample: ImageSample) -> None:

@@ -33,7 +33,7 @@ from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_
 from phyai_ros.nodes.holds import Holds
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
-from phyai_ros.nodes.pacer import Pacer, raise_priority
+from phyai_ros.nodes.pacer import Pacer, raise_others
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
@@ -297,9 +297,7 @@ class HandoffNode(lifecycle.ManagedNode):
             raise lifecycle.NodeFailed(self.failure)
         if not self._raised:
             self._raised = True
-            # This thread's callbacks are short and hold the interpreter lock: were it left to wait
-            # for a core meanwhile, the control thread would wait with it.
-            refusal = raise_priority(self._values.realtime_priority - 1)
+            refusal = raise_others(self._values.realtime_priority - 1)
             if refusal is not None:
                 self.get_logger().info(refusal)
         sink = self._sink

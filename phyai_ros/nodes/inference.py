@@ -73,13 +73,13 @@ class InferenceLoop:
 
     def submit(self, request: Request) -> None:
         self.slot.put(request)
-        self._source.ring()  # who waits for an observation for an older request stops waiting
+        self._source.interrupt()  # a wait for an observation for an older request ends
 
     def stop(self, patience: float = 1.5) -> bool:
         """Ask the thread to end; False if an inference keeps it longer than ``patience`` s."""
         self._stop = True
         self.slot.close()
-        self._source.ring()
+        self._source.interrupt()
         if self._thread.is_alive():
             self._thread.join(patience)
         return not self._thread.is_alive()

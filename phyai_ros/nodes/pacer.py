@@ -70,11 +70,11 @@ class Pacer:
             if now < deadline:
                 time.sleep(deadline - now)
                 now = time.monotonic()
-            late = math.floor((now - deadline) / self.period)
+            self.jitter = now - deadline
+            late = math.floor(self.jitter / self.period)
             if late > 0:
                 self.missed += late
                 deadline += late * self.period
-            self.jitter = now - deadline
             try:
                 self._tick()
             except BaseException as error:
@@ -83,16 +83,32 @@ class Pacer:
             deadline += self.period
 
 
-def raise_priority(priority: int) -> str | None:
-    """Give the calling thread SCHED_FIFO ``priority``; 0 leaves it alone. Why it was not given, for
-    people, or None."""
+def raise_priority(priority: int, thread: int = 0) -> str | None:
+    """Give a thread SCHED_FIFO ``priority``; 0 leaves it alone. thread: its native id, 0 the
+    calling one. What it starts later does not inherit. Why it was not given, for people, or None.
+    """
     if priority <= 0:
         return None
+    policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+        os.sched_setscheduler(thread, policy, os.sched_param(priority))
     except OSError as error:
         return (
             f"real-time priority {priority} not given: {error.strerror}; raise this user's rtprio "
             "limit (/etc/security/limits.conf), or ask for 0"
         )
     return None
+
+
+def raise_others(priority: int) -> str | None:
+    """``raise_priority`` for every thread of this process that is still scheduled as usual, the
+    middleware's among them: one that waits for a core while it holds a lock, or the interpreter's,
+    makes the control thread wait with it."""
+    refusal = None
+    for thread in map(int, os.listdir("/proc/self/task") if priority > 0 else ()):
+        try:
+            if os.sched_getscheduler(thread) == os.SCHED_OTHER:
+                refusal = raise_priority(priority, thread) or refusal
+        except ProcessLookupError:
+            continue  # it ended meanwhile
+    return refusal

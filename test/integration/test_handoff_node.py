@@ -47,7 +47,12 @@ class Robot(Rig):
         self.names = NAMES
         self.posture: dict[str, float] = dict(POSTURE)
         super().__init__(
-            HandoffNode, domain, request_timeout=0.3, joint_state_max_age=0.3, **parameters
+            HandoffNode,
+            domain,
+            request_timeout=0.3,
+            joint_state_max_age=0.3,
+            realtime_priority=0,  # the test's own threads live in this process
+            **parameters,
         )
         listen, make = self.test.create_subscription, self.test.create_publisher
         listen(HandoffState, "phyai/handoff_state", self.states.append, qos.handoff_state())

@@ -42,6 +42,23 @@ def test_ticks_until_stopped_and_not_after():
     assert ticks.count == after
 
 
+def test_a_tick_that_comes_late_says_how_late():
+    ticks = Ticks()
+    seen: list[float] = []
+
+    def tick() -> None:
+        seen.append(pacer.jitter)
+        if len(seen) == 1:
+            time.sleep(0.05)
+        ticks()
+
+    pacer = Pacer(0.02, tick, no_error)
+    pacer.start()
+    ticks.wait_for(2)
+    pacer.stop()
+    assert seen[1] >= 0.05 - 0.02 - 1e-3  # against the deadline that it missed, not the one after
+
+
 def test_deadlines_that_pass_during_a_slow_tick_are_missed_not_made_up_for():
     starts: list[float] = []
     ticks = Ticks()
