@@ -41,6 +41,19 @@ class Requests:
         """No request is waited for any more."""
         self._open = None
 
+    def sent(self, request: Request) -> None:
+        """Note a request as sent; ``request.tick`` is that of its sending. A replay gives those of
+        its bag."""
+        self._sent[request.request_id] = request
+        while len(self._sent) > REMEMBERED:
+            oldest = next(iter(self._sent))
+            del self._sent[oldest]
+            self._answered.discard(oldest)
+
+    def __contains__(self, request_id: int) -> bool:
+        """Whether it is one of the last sent."""
+        return request_id in self._sent
+
     def answered(self, chunk: Chunk) -> None:
         """Note an answer. Raises ChunkRefused when nothing asked for it, or it came before."""
         if chunk.request_id not in self._sent:
@@ -79,11 +92,7 @@ class Requests:
             return None
         request = self._build(handoff, tick)
         self._next_id += 1
-        self._sent[request.request_id] = request
-        while len(self._sent) > REMEMBERED:
-            oldest = next(iter(self._sent))
-            del self._sent[oldest]
-            self._answered.discard(oldest)
+        self.sent(request)
         self._open = (request.request_id, now)
         return request
 

@@ -15,6 +15,9 @@ COMMANDS = {
     "info": "say what a checkpoint is",
     "check": "check a checkpoint: loading, robot, exactness, what changes the actions",
     "init-robot": "write a robot YAML that fits a checkpoint, to fill in",
+    "record": "write a running system into a rosbag2 directory",
+    "replay": "answer a bag's observations again and compare with what was",
+    "play": "publish a bag",
     "bench": "print the numbers the project answers for",
 }
 _EPILOG = """examples:

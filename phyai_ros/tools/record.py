@@ -1,0 +1,114 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros record``: a running system into a rosbag2 directory, from a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+
+from phyai_ros import robots
+from phyai_ros.bags.recorder import BagRecorder
+from phyai_ros.bags.writer import STORAGES, BagWriter
+from phyai_ros.tools import console
+
+_EPILOG = """examples:
+  phyai-ros record --robot ur10e
+  phyai-ros record --robot my_arm.yaml --out bags/monday --duration 60
+  phyai-ros record --robot ur10e --storage sqlite3 --topics /tf /rosout
+
+Records the robot's cameras, joint states and commands, the instruction, requests, chunks, the
+handoff's state, diagnostics, simulated time and episodes. Ctrl-C ends it. The bag can be read up
+to its last second whatever ends this process: phyai-ros replay, phyai-ros play, ros2 bag.
+exit status: 0 recorded, 1 nothing recorded or the disk failed, 2 wrong usage
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    options = _parse(words)
+    try:
+        robot = robots.load(options.robot)
+    except robots.RobotError as error:
+        console.fail(str(error))
+        return 2
+    path = Path(options.out or f"bags/{datetime.now():%Y-%m-%d_%H-%M-%S}")
+    try:
+        writer = BagWriter(path, options.storage)
+    except Exception as error:  # rosbags has its own kinds
+        console.fail(f"--out {path}: {error}")
+        return 2
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, on_signal)
+    recorder = BagRecorder(writer, options.queue << 20, options.reserve << 20)
+    from phyai_ros.tools.record_node import RecordNode  # rclpy takes a moment
+
+    node = RecordNode(robot, recorder, options.topics)
+    console.say("info", f"recording into {path}; Ctrl-C ends it")
+    end = time.monotonic() + (options.duration or float("inf"))
+    told: set[str] = set()
+    while recorder.running and not stop.is_set() and time.monotonic() < end:
+        stop.wait(min(0.5, max(0.0, end - time.monotonic())))
+        for notice in node.notices():
+            if notice not in told:
+                told.add(notice)
+                console.say("warning", notice)
+    node.close()
+    recorder.close()
+    return _report(path, recorder, node.absent())
+
+
+def _report(path: Path, recorder: BagRecorder, absent: list[str]) -> int:
+    counts = {topic: count for topic, count in sorted(recorder.counts.items()) if count}
+    for topic, count in counts.items():
+        lost = recorder.dropped[topic]
+        print(f"{topic}: {count}" + (f" ({lost} dropped: the disk was too slow)" if lost else ""))
+    print(f"{path}: {sum(counts.values())} messages, {recorder.bytes / 1e6:.1f} MB")
+    if absent:
+        console.say("warning", f"nobody published {', '.join(absent)}")
+    if recorder.failure is not None:
+        console.fail(f"recording ended early: {recorder.failure}")
+        return 1
+    if not counts:
+        console.fail("nothing was recorded: is the robot running, in this ROS_DOMAIN_ID?")
+        return 1
+    return 0
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="phyai-ros record",
+        description="Record a running system into a rosbag2 directory.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--robot", default="ur10e", metavar="YAML", help="name or file (%(default)s)"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="must not exist; default: bags/<date and time>"
+    )
+    parser.add_argument("--storage", choices=sorted(STORAGES), default="mcap")
+    parser.add_argument("--topics", nargs="+", default=[], metavar="TOPIC", help="these as well")
+    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="0: no limit")
+    parser.add_argument(
+        "--queue", type=int, default=256, metavar="MB", help="waiting for the disk (%(default)s)"
+    )
+    parser.add_argument(
+        "--reserve", type=int, default=64, metavar="MB", help="end when less is free (%(default)s)"
+    )
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
