@@ -29,8 +29,8 @@ class Infers(Protocol):
 @dataclass(frozen=True)
 class Result:
     """distance: tool to the asked block's target point at the end, m; others: to the other
-    blocks'. time: of success (or the episode's), s. jerk: greatest of a joint command, rad/s^3. inference: median wall
-    time of one inference, s."""
+    blocks'. time: of success (or the episode's), s. jerk: greatest of a joint command, rad/s^3.
+    inference: median wall time of one inference, s."""
 
     seed: int
     instruction: str
