@@ -25,6 +25,7 @@ BUILD = ROOT / ".build"
 INSTALL = BUILD / "install"
 SUPPORTED = ((3, 10), (3, 13))
 PREFERRED = ("python3.11", "python3.12", "python3.10", "python3.13")
+PIP = "pip==26.3"
 REQUIREMENTS = {"demo": ("ros_kilted", "build", "demo"), "test": ("test",)}
 
 
@@ -85,6 +86,8 @@ def make_environment(groups: list[str]) -> str:
             shutil.rmtree(VENV)
         print(f"making .venv with Python {version}", flush=True)
         run([sys.executable, "-m", "venv", str(VENV)], BUILD / "log" / "venv.log")
+        # A Python's bundled pip may be old enough to lose itself in these requirements.
+        run([str(python), "-m", "pip", "install", PIP], BUILD / "log" / "pip.log")
         stamps.mkdir()
         made.write_text(version)
 
