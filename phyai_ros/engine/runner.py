@@ -73,6 +73,8 @@ class Runner:
         self._graphs: Graphs | None = None
         self._batches: tuple[int, ...] = ()
         self._missed: set[Any] = set()
+        self.replayed = 0
+        """Requests answered by a replay."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -274,6 +276,7 @@ class Runner:
                     len(observations[0].images),
                 )
             return None
+        self.replayed += 1
         return bucket.replay(tensors, clock.mark)
 
 

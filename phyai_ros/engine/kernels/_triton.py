@@ -21,6 +21,11 @@ def jit(function: Any) -> Any:
     return function if triton is None else triton.jit(function)
 
 
+def unspecialised(*names: str) -> Any:
+    """``jit`` that makes one kernel for every value of the arguments named."""
+    return lambda f: f if triton is None else triton.jit(f, do_not_specialize=list(names))
+
+
 def usable(device: torch.device) -> bool:
     """Whether the kernels can run on tensors of this device."""
     if triton is None:

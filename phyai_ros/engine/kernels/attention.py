@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels._triton import jit, power_of_two, tl, unspecialised
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def reference(
     return out.reshape(batch, heads, length, d).transpose(1, 2).reshape(batch, length, heads * d)
 
 
-@jit
+@unspecialised("q_parts")
 def _kernel(
     q_ptr, k_ptr, v_ptr, exists_ptr, bias_ptr, out_ptr, sum_ptr, low_ptr,
-    T, L, scale, q_part, q_batch, q_row, q_head,
+    T, L, scale, q_parts, q_part, q_batch, q_row, q_head,
     k_batch, k_head, k_row, v_batch, v_head, v_row, keys_per_split,
     KV: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr,
     Q_PARTS: tl.constexpr, Q_BIAS: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
@@ -94,11 +94,11 @@ def _kernel(
         tl.extra.cuda.gdc_wait()
     q_at = q_ptr + b * q_batch + t[:, None] * q_row + head[:, None] * q_head + i[None, :]
     q_there = there[:, None] & inside[None, :]
-    if Q_PARTS == 0:
+    if not Q_PARTS:
         q = tl.load(q_at, mask=q_there, other=0.0)
     else:
         q = tl.zeros([ROWS, WIDE], tl.float32)
-        for part in tl.static_range(Q_PARTS):
+        for part in range(q_parts):
             q += tl.load(q_at + part * q_part, mask=q_there, other=0.0).to(tl.float32)
         if Q_BIAS:
             q += tl.load(bias_ptr + head[:, None] * D + i[None, :], mask=q_there, other=0.0).to(
@@ -212,9 +212,10 @@ def fused(
     seen = out if exists is None else exists.view(torch.uint8)
     _kernel[(-(-rows // blocks.rows), splits, batch * kv)](
         q, key, value, seen, q if q_bias is None else q_bias, out, sums, lows,
-        length, keys, d**-0.5 * 1.4426950408889634, q.stride(0) if parts else 0, *q_stride[:3],
+        length, keys, d**-0.5 * 1.4426950408889634, parts, q.stride(0) if parts else 0,
+        *q_stride[:3],
         *key.stride()[:3], *value.stride()[:3], per_split,
-        KV=kv, GROUP=group, D=d, WIDE=wide, Q_PARTS=parts, Q_BIAS=q_bias is not None,
+        KV=kv, GROUP=group, D=d, WIDE=wide, Q_PARTS=parts > 0, Q_BIAS=q_bias is not None,
         MASKED=exists is not None, CAUSAL=causal, SPLITS=splits, ROWS=blocks.rows,
         KEYS=blocks.keys, IEEE=key.dtype == torch.float32, PDL=dependent,
         num_warps=blocks.warps, num_stages=blocks.stages, **options,

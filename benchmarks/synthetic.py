@@ -1,0 +1,146 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Models of the published sizes with random weights, and inputs of the published shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
+from phyai_ros.engine.models.gr00t_n17.layout import from_ids
+from phyai_ros.engine.models.gr00t_n17.model import GrootModel
+from phyai_ros.engine.models.gr00t_n17.model import Inputs as GrootInputs
+from phyai_ros.engine.models.paligemma.config import GEMMA_VARIANTS, FlowConfig, SiglipConfig
+from phyai_ros.engine.models.paligemma.family import storage_dtype
+from phyai_ros.engine.models.paligemma.flow import Inputs as FlowInputs
+from phyai_ros.engine.models.pi0.model import Pi0
+from phyai_ros.engine.models.pi05.model import Pi05
+from phyai_ros.engine.types import Observation, PolicySpec
+
+
+@dataclass
+class SyntheticAdapter:
+    """An adapter whose inputs are on the device already: what is timed is the model alone."""
+
+    spec: PolicySpec
+    model: Any
+    solver: str
+    inputs: Any
+    shape: tuple[int, int]
+
+    def prepare(self, observations: Sequence[Observation]) -> Any:
+        return self.inputs
+
+    def noise_shape(self, batch: int) -> tuple[int, ...]:
+        return (batch, *self.shape)
+
+    def decode(
+        self, actions: torch.Tensor, observations: Sequence[Observation]
+    ) -> list[np.ndarray]:
+        return list(actions.double().cpu().numpy())
+
+
+def flow(name: str, device: torch.device, dtype: torch.dtype, tokens: int, batch: int = 1) -> Any:
+    """pi0 or pi05: three views of 224 x 224, ``tokens`` words, 50 x 32 actions, ten steps."""
+    config = FlowConfig(SiglipConfig(), GEMMA_VARIANTS["gemma_2b"], GEMMA_VARIANTS["gemma_300m"])
+    model = _fill(
+        Pi05 if name == "pi05" else Pi0, config, device, lambda n: storage_dtype(n, dtype)
+    )
+    spec = _spec(name, config.horizon, config.action_width, 10)
+    shape = (config.horizon, config.action_width)
+    return SyntheticAdapter(spec, model, "flow_backward", flow_inputs(device, tokens, batch), shape)
+
+
+def flow_inputs(device: torch.device, tokens: int, batch: int) -> FlowInputs:
+    generator = torch.Generator(device).manual_seed(1)
+    images = torch.rand(batch, 3, 3, 224, 224, device=device, generator=generator) * 2 - 1
+    words = torch.randint(0, 257000, (batch, tokens), device=device, generator=generator)
+    return FlowInputs(
+        images,
+        torch.ones(batch, 3, dtype=torch.bool, device=device),
+        words,
+        torch.ones(batch, tokens, dtype=torch.bool, device=device),
+        torch.randn(batch, 32, device=device, generator=generator),
+    )
+
+
+def groot(device: torch.device, dtype: torch.dtype, words: int = 20, batch: int = 1) -> Any:
+    """GR00T N1.7: two views of 256 x 256, ``words`` text tokens, 40 x 132 actions, four steps."""
+    config = GrootConfig.parse({}, "published")
+    model = _fill(GrootModel, config, device, lambda n: dtype)
+    patch, merge = config.vision.patch, config.vision.merge
+    side = 256 // patch
+    count = side * side // merge**2
+    generator = torch.Generator().manual_seed(1)
+    row = []
+    for _ in range(2):
+        row += [config.vision_start_id, *[config.image_token_id] * count, config.vision_end_id]
+    row += torch.randint(100, 100000, (words,), generator=generator).tolist()
+    length = -(-len(row) // 16) * 16
+    ids = np.full((batch, length), 0, np.int64)
+    ids[:, length - len(row) :] = row
+    real = np.zeros((batch, length), bool)
+    real[:, length - len(row) :] = True
+    grids = [(side, side)] * 2 * batch
+    layout = from_ids(
+        ids, real, grids, image_token=config.image_token_id, merge=merge, device=device
+    )
+    values = config.vision.patch_values
+    inputs = GrootInputs(
+        replace(layout, padded=True),  # as every captured request is
+        (torch.rand(len(grids) * side * side, values, generator=generator) * 2 - 1).to(device),
+        torch.randn(batch, 1, config.max_state_dim, generator=generator).to(device),
+        (3,) * batch,
+    )
+    spec = _spec("gr00t_n17", config.horizon, config.max_action_dim, config.steps)
+    shape = (config.horizon, config.max_action_dim)
+    return SyntheticAdapter(spec, model, "flow_forward", inputs, shape)
+
+
+def _spec(family: str, horizon: int, width: int, steps: int) -> PolicySpec:
+    return PolicySpec(
+        family=family, checkpoint="synthetic", cameras=("a",), optional_cameras=(), state=(),
+        action=(), horizon=horizon, denoising_steps=steps, model_action_dim=width,
+        guidance_methods=("rtc_identity",),
+    )  # fmt: skip
+
+
+def _fill(
+    model: Callable[[Any], nn.Module],
+    config: Any,
+    device: torch.device,
+    dtype: Callable[[str], torch.dtype],
+) -> Any:
+    """Random weights that keep every activation near one: norms at one (Gemma: zero), biases and
+    modulation small."""
+    with torch.device("meta"):
+        made = model(config)
+    generator = torch.Generator(device).manual_seed(0)
+    for name, old in list(made.named_parameters()):
+        owner_name, _, leaf = name.rpartition(".")
+        owner = made.get_submodule(owner_name)
+        value = torch.empty(old.shape, device=device, dtype=dtype(name))
+        with torch.no_grad():
+            if isinstance(owner, nn.LayerNorm) and leaf == "weight":
+                value.fill_(1.0)
+            elif old.ndim == 1:
+                ones = type(owner).__name__ == "_RmsNorm"
+                value.normal_(1.0 if ones else 0.0, 0.02, generator=generator)
+            else:
+                fan_in = old.shape[1] if type(owner).__name__ == "CategoryLinear" else None
+                fan_in = fan_in or old[0].numel()
+                std = 0.02 if isinstance(owner, nn.Embedding) or "norm" in name else fan_in**-0.5
+                value.normal_(0.0, std, generator=generator)
+        setattr(owner, leaf, nn.Parameter(value, requires_grad=False))
+    assert not any(p.is_meta for p in made.parameters())
+    return made.eval()
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(math.prod(p.shape) for p in model.parameters())

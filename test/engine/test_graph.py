@@ -1,0 +1,164 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What a captured request is made of, and on a GPU: replays against the fixtures and the eager
+path, without a synchronisation or an allocation on the way."""
+
+import dataclasses
+
+import numpy as np
+import pi_cases
+import pytest
+import torch
+from golden import needs_golden, relative_error, tensors
+from gr00t_case import load_e2e
+
+from phyai_ros.engine.cuda_graph import flatten, replace
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.solver import RtcIdentity
+from phyai_ros.engine.types import Guidance
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    values: torch.Tensor
+    name: str
+    rows: tuple[torch.Tensor, ...]
+
+
+def request(length=3, name="a"):
+    guide = RtcIdentity(torch.zeros(1, 2), torch.ones(1, 2))
+    return (Record(torch.randn(2, length), name, (torch.zeros(1),)), guide, {"k": [torch.ones(1)]})
+
+
+def test_one_structure_for_one_shape():
+    first, second = flatten(request())[1], flatten(request())[1]
+    assert first == second
+    assert hash(first) == hash(second)
+    assert flatten(request(length=4))[1] != first
+    assert flatten(request(name="b"))[1] != first
+    other = request()
+    other[1].limit = 5.0
+    assert flatten(other)[1] != first
+
+
+def test_replace_puts_tensors_where_they_were():
+    given = request()
+    found, structure = flatten(given)
+    twin = replace(given, iter([t + 1 for t in found]))
+    assert flatten(twin)[1] == structure
+    for before, after in zip(found, flatten(twin)[0], strict=True):
+        torch.testing.assert_close(after, before + 1)
+    torch.testing.assert_close(flatten(given)[0][0], found[0])
+
+
+def captured(checkpoint, dtype="float32", batches=(1,)):
+    policy = load_policy(checkpoint, device="cuda", dtype=dtype)
+    policy.warm_up(batches=batches)
+    assert policy.runner._graphs is not None
+    assert len(policy.runner._graphs) > 0
+    return policy
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+@pytest.mark.parametrize(("fixture", "case"), pi_cases.names(end_to_end=True))
+def test_pi_replay_is_exact(fixture, case):
+    policy = captured(pi_cases.GOLDEN / fixture)
+    arrays, before = tensors(fixture, case), policy.runner.replayed
+    observation = pi_cases.observation(fixture, case)
+    if len(observation.images) < len(policy.spec.cameras):
+        policy.runner.capture(observation)
+    chunk = policy.infer(observation, noise=arrays["e2e.noise"])
+    assert policy.runner.replayed == before + 1
+    expected = arrays["e2e.action_chunk"].reshape(chunk.actions.shape)
+    assert relative_error(torch.from_numpy(chunk.actions), expected) < 1e-5
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+def test_gr00t_replay_is_exact():
+    policy, observation, expected = load_e2e("e2e0", device="cuda")
+    eager = policy.infer(observation, expected["noise"])
+    assert policy.runner.capture(observation) > 0
+    chunk = policy.infer(observation, expected["noise"])
+    assert policy.runner.replayed == 1
+    np.testing.assert_allclose(chunk.normalised, eager.normalised, atol=2e-5)
+    scale = expected["action"].abs().max().item()
+    np.testing.assert_allclose(chunk.actions, expected["action"][0], atol=1e-3 * scale)
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+def test_half_precision_replay_stays_near_float32():
+    name, case = next(n for n in pi_cases.names(end_to_end=True) if n[0] == "pi05")
+    arrays, observation = tensors(name, case), pi_cases.observation(name, case)
+    policy = captured(pi_cases.GOLDEN / name, "bfloat16")
+    chunk = policy.infer(observation, noise=arrays["e2e.noise"])
+    plain = load_policy(
+        pi_cases.GOLDEN / name, device="cuda", dtype="bfloat16", selector="reference"
+    ).infer(observation, noise=arrays["e2e.noise"])
+    exact = arrays["e2e.action_chunk"].reshape(chunk.actions.shape)
+    own = relative_error(torch.from_numpy(plain.actions), exact)
+    assert relative_error(torch.from_numpy(chunk.actions), exact) < max(1.5 * own, 1e-3)
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+def test_requests_change_and_nothing_is_built():
+    """Prompt length, batch and guidance change; every answer is the eager one, the device's
+    allocator is not asked for memory, and a replay never makes the host wait."""
+    policy, observation, _ = load_e2e("e2e0", device="cuda")
+    reference, _, _ = load_e2e("e2e0", device="cuda", selector="reference")
+    policy.runner.capture(observation, batches=(1, 2, 4))
+    rng = np.random.default_rng(0)
+    words = [
+        "move",
+        "the",
+        "red",
+        "block",
+        "to",
+        "the",
+        "left",
+        "side",
+        "of",
+        "the",
+        "drawer",
+        "and",
+        "close",
+        "it",
+    ]
+    rows = np.zeros((5, policy.spec.action_dim)) + reference.infer(observation).actions[:5]
+    allocations = None
+    for i in range(60):
+        batch = (1, 2, 3, 4)[i % 4]
+        requests = [
+            dataclasses.replace(
+                observation, instruction=" ".join(words[: 1 + int(rng.integers(len(words)))])
+            )
+            for _ in range(batch)
+        ]
+        guidance = [Guidance(rows, 2, "rtc_identity", 8) if i % 3 == 0 else None] * batch
+        noise = torch.randn(policy.adapter.noise_shape(batch), generator=torch.Generator())
+        found = policy.infer_batch(requests, noise, guidance)
+        if i % 10 == 0:
+            expected = reference.infer_batch(requests, noise, guidance)
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one.normalised, other.normalised, atol=1e-4)
+        if i == 12:
+            allocations = torch.cuda.memory_stats()["num_device_alloc"]
+    assert policy.runner.replayed == 60
+    assert torch.cuda.memory_stats()["num_device_alloc"] == allocations
+    graphs = policy.runner._graphs
+    bucket = next(iter(graphs._buckets.values()))
+    given = [t.clone() for t in bucket.inputs]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.inference_mode():
+            bucket.replay(given, lambda stage: None)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
