@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
+    "doctor": "listen to a running system and say why nothing moves",
     "info": "say what a checkpoint is",
     "check": "check a checkpoint: loading, robot, exactness, what changes the actions",
     "init-robot": "write a robot YAML that fits a checkpoint, to fill in",
