@@ -97,19 +97,18 @@ class Ensemble(Replace):
     """ACT's temporal ensembling (arXiv 2304.13705): an inference as often as possible, and each
     tick the average of all predictions for it, weights exp(-decay * i), i = 0 the oldest.
 
-    members: most chunks kept. Grippers follow the newest chunk.
+    Every chunk counts as long as it reaches the tick, so at most one horizon of chunks is kept.
+    Grippers follow the newest chunk.
     """
 
     name = "ensemble"
     eager = True
 
-    def __init__(self, decay: float = 0.01, members: int = 64) -> None:
-        if not (np.isfinite(decay) and members >= 1):
-            raise ValueError(
-                f"decay, members: expected a finite number and at least 1, found {decay}, {members}"
-            )
+    def __init__(self, decay: float = 0.01) -> None:
+        if not np.isfinite(decay):
+            raise ValueError(f"decay: expected a finite number, found {decay}")
         self._decay = decay
-        self._plans: deque[Plan] = deque(maxlen=members)
+        self._plans: deque[Plan] = deque()
 
     def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
         while self._plans and self._plans[0].end <= tick:
@@ -193,7 +192,7 @@ NAMES = tuple(sorted({**METHODS, **GUIDED}))
 
 def make(name: str, **options: Any) -> Method:
     """A handoff method by name. options: only those its class takes (``blend_ticks`` of blend,
-    ``decay`` and ``members`` of ensemble). Raises ValueError that lists what there is."""
+    ``decay`` of ensemble). Raises ValueError that lists what there is."""
     every = {**METHODS, **GUIDED}
     if name not in every:
         raise ValueError(f"handoff: expected one of {sorted(every)}, found {name!r}")

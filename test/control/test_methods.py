@@ -69,6 +69,16 @@ def test_ensemble_forgets_with_the_epoch():
     np.testing.assert_array_equal(result.rows, np.zeros((6, 2)))
 
 
+def test_ensemble_counts_every_chunk_that_reaches_the_tick():
+    """ACT infers every tick with a chunk of 100: all hundred predictions of a tick count."""
+    method = methods.make("ensemble", decay=0.0)
+    for start in range(100):
+        result = method.splice(None, plan(start, np.full(100, float(start))), start, HELD)
+    assert result.rows[0, 0] == pytest.approx(np.mean(range(100)))
+    method.splice(None, plan(500, np.full(100, 1.0)), 500, HELD)
+    assert len(method._plans) == 1
+
+
 def test_ensemble_asks_again_with_every_answer():
     run = rig(method=methods.make("ensemble"), delay=lambda n: 1).run(60)
     uses = [c.tick for c in run.commands if c.first_use]
