@@ -177,6 +177,8 @@ def _device(name: str) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
             raise PolicyError(f"device {name!r}: torch sees {count} CUDA devices here; try cpu")
+        # Convolutions use TF32 unless told not to: three decimal digits, where float32 is promised.
+        torch.backends.cudnn.allow_tf32 = False
     return device
 
 
