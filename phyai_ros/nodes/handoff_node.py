@@ -150,7 +150,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def _subscribe(self, robot: Any) -> None:
         log = self._log
         self._chunks = Stream(
-            self, "chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk, log
+            self, "chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk, log, timed=True
         )
         self._instructions = Stream(
             self,
@@ -233,9 +233,8 @@ class HandoffNode(lifecycle.ManagedNode):
     def _measured(self) -> np.ndarray | None:
         return self._joints.positions(time.monotonic())
 
-    def _on_chunk(self, message: ActionChunk, published: float | None = None) -> None:
-        chunk = convert.chunk_from_message(message)
-        self._loop.post_chunk(chunk, self._now() if published is None else published)
+    def _on_chunk(self, message: ActionChunk, age: float) -> None:
+        self._loop.post_chunk(convert.chunk_from_message(message), self._now() - age)
 
     def _on_instruction(self, message: String) -> None:
         text = clean_instruction(message.data)

@@ -8,16 +8,21 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import rclpy.subscription
 from rclpy.qos import QoSProfile
 
 from phyai_ros.nodes import qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
+
+_HAS_MESSAGE_INFO = hasattr(rclpy.subscription, "MessageInfo")
 
 
 class Stream:
     """One subscription. ``callback`` may raise: a ValueError refuses the message by its text, any
     other exception is logged with its traceback; neither reaches the executor.
 
+    timed: the callback also gets the message's age in seconds, since it was published where rclpy
+    tells that (from Iron on), else 0.
     required: without it the node cannot work, so its absence is an error rather than a remark.
     stale_after: seconds without a message until diagnostics call it stale.
     """
@@ -29,10 +34,11 @@ class Stream:
         message_type: Any,
         topic: str,
         profile: QoSProfile,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         log: EdgeLog,
         *,
         raw: bool = False,
+        timed: bool = False,
         required: bool = True,
         stale_after: float = float("inf"),
     ) -> None:
@@ -49,16 +55,16 @@ class Stream:
         self._refusal: str | None = None
         self._last = float("nan")
         self._subscription = node.create_subscription(
-            message_type, topic, self.deliver, profile, raw=raw
+            message_type, topic, self._deliver_timed if timed else self.deliver, profile, raw=raw
         )
         self.topic = self._subscription.topic_name
 
-    def deliver(self, message: Any) -> None:
+    def deliver(self, message: Any, *age: float) -> None:
         """What the executor calls with each message."""
         self.received += 1
         self._last = time.monotonic()
         try:
-            self._callback(message)
+            self._callback(message, *age)
         except ValueError as error:
             self.refuse(type(error).__name__, str(error))
         except Exception as error:
@@ -66,6 +72,17 @@ class Stream:
         else:
             self._refusal = None
             self._log.set(self.topic, None)
+
+    if _HAS_MESSAGE_INFO:
+
+        def _deliver_timed(self, message: Any, info: Any) -> None:
+            age = (time.time_ns() - info["source_timestamp"]) / 1e9
+            self.deliver(message, max(age, 0.0))
+
+    else:
+
+        def _deliver_timed(self, message: Any) -> None:
+            self.deliver(message, 0.0)
 
     def refuse(self, kind: str, text: str, *, error: bool = False) -> None:
         """Count and report a message that is not used."""

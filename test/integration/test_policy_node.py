@@ -36,6 +36,7 @@ class Scene:
     scene: Image | None = None
     wrist: CompressedImage | None = None
     joints: tuple[JointState, ...] = ()
+    gripper: JointState | None = None
     age: float = 0.0
     stamp: int | None = None
     """Nanoseconds for every stamp; None: the clock less ``age`` seconds."""
@@ -61,6 +62,7 @@ class Cell(Rig):
             CompressedImage, "/camera/wrist/image_raw/compressed", qos_profile_sensor_data
         )
         self._joints = make(JointState, "/joint_states", qos.joint_states())
+        self._gripper = make(JointState, "/gripper/joint_states", qos.joint_states())
         self._requests = make(InferenceRequest, "phyai/request", qos.request())
         self._next = 1
         self._asked = -math.inf
@@ -72,6 +74,7 @@ class Cell(Rig):
         now = self.test.get_clock().now().nanoseconds
         stamp = now - round(scene.age * 1e9) if scene.stamp is None else scene.stamp
         pairs = [(self._joints, message) for message in scene.joints]
+        pairs += [(self._gripper, scene.gripper)]
         pairs += [(self._scene, scene.scene), (self._wrist, scene.wrist)]
         for publisher, message in pairs:
             if message is not None:
@@ -132,6 +135,7 @@ def robot_file(tmp_path_factory):
     robot = yaml.safe_load(config_files.find("robots", "ur10e").read_text())
     robot["cameras"]["scene"]["size"] = [240, 320]
     robot["cameras"]["wrist"]["topic"] += "/compressed"
+    robot["joint_state_topics"].append("/gripper/joint_states")
     path = tmp_path_factory.mktemp("robot") / "cell.yaml"
     path.write_text(yaml.safe_dump(robot, sort_keys=False))
     return path
@@ -166,6 +170,16 @@ def test_a_chunk_comes_whole(cell):
     assert all(seconds >= 0 for seconds in stages.values())
     assert np.isfinite(chunk.positions).all()
     assert_near_posture(chunk)
+
+
+def test_diagnostics_tell_latency_and_ages(cell):
+    cell.answer()
+    cell.until_says("inference", "ok")
+    values = {v.key: v.value for v in cell.diagnostics["inference"].values}
+    assert 0 < float(values["latency p50 s"]) <= float(values["latency p99 s"])
+    assert {"wait p99 s", "stage vision s", "dropped requests"} <= set(values)
+    ages = {v.key for v in cell.diagnostics["observation"].values}
+    assert {"age scene s", "age wrist s", "age elbow_joint s"} <= ages
 
 
 def test_the_observation_is_never_older_than_asked_for(cell):
@@ -263,11 +277,22 @@ def test_shuffled_joint_names(cell):
     assert_near_posture(chunk)
 
 
-def test_extra_joint_and_joints_of_two_publishers(cell):
-    names = list(POSTURE)
-    arm = {n: POSTURE[n] for n in names[:6]}
-    finger = {names[6]: POSTURE[names[6]], "unrelated_joint": 9.0}
-    assert_near_posture(cell.answer(lambda: good(joints=(joints(finger), joints(arm)))))
+def test_extra_joint_and_joints_split_over_messages(cell):
+    arm, finger = split_posture()
+    extra = joints({**finger, "unrelated_joint": 9.0})
+    assert_near_posture(cell.answer(lambda: good(joints=(extra, joints(arm)))))
+
+
+def test_joints_split_over_two_publishers(cell):
+    arm, finger = split_posture()
+    cell.node._source.clear()
+    chunk = cell.answer(lambda: good(joints=(joints(arm),), gripper=joints(finger)))
+    assert_near_posture(chunk)
+
+
+def split_posture() -> tuple[dict[str, float], dict[str, float]]:
+    arm = dict(POSTURE)
+    return arm, {"finger_joint": arm.pop("finger_joint")}
 
 
 def test_missing_joint(cell):

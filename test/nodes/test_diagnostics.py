@@ -1,0 +1,56 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Percentiles, counts and messages of /diagnostics."""
+
+from __future__ import annotations
+
+import math
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.executors import SingleThreadedExecutor
+
+from phyai_ros.nodes.diagnostics import OK, WARN, Publisher, Reasons, Status, Window
+
+
+def test_a_window_forgets_and_tells_p50_and_p99():
+    window = Window(100)
+    assert all(math.isnan(value) for value in window.percentiles())
+    for value in [1e9, *range(101)]:  # the outlier and 0 are pushed out
+        window.add(float(value))
+    p50, p99 = window.percentiles()
+    assert p50 == 50.5
+    assert 99.0 <= p99 <= 100.0
+
+
+def test_reasons_read_as_a_sentence():
+    reasons = Reasons()
+    assert str(reasons) == "none"
+    for reason in ("too_old wrist", "frozen scene", "too_old wrist"):
+        reasons.add(reason)
+    assert str(reasons) == "frozen scene: 1, too_old wrist: 2"
+    assert reasons.total == 3
+
+
+def test_statuses_reach_the_topic_under_the_nodes_name(ros):
+    node = rclpy.create_node("some_node", context=ros)
+    got: list[DiagnosticArray] = []
+    node.create_subscription(DiagnosticArray, "/diagnostics", got.append, 10)
+    statuses = [
+        Status("camera scene", WARN, "no publisher", {"age": float("nan"), "received": 3}),
+        Status("timer", OK, "ok", {"jitter p99 s": 0.00012345678}),
+    ]
+    publisher = Publisher(node, [lambda: statuses])
+    executor = SingleThreadedExecutor(context=ros)
+    executor.add_node(node)
+    while not got:
+        executor.spin_once(timeout_sec=1)
+    camera, timer = got[0].status
+    assert (camera.name, camera.level, camera.message) == (
+        "some_node: camera scene",
+        WARN,
+        "no publisher",
+    )
+    assert {v.key: v.value for v in camera.values} == {"age": "nan", "received": "3"}
+    assert timer.values[0].value == "0.000123457"
+    publisher.destroy()
+    node.destroy_node()
