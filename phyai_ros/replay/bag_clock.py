@@ -41,7 +41,7 @@ class BagClock:
             elif time_ns is not None:
                 stamp = _stamp_ns(bag, message)
                 if stamp > 0:
-                    return cls(abs(stamp - time_ns) < abs(stamp - message.time_ns))
+                    return cls(abs(stamp - time_ns) <= abs(stamp - message.time_ns))
         return cls(False)
 
     def start(self) -> Reading:
@@ -49,7 +49,7 @@ class BagClock:
 
 
 class Reading:
-    """The clock on its way through the bag. now: seconds."""
+    """The clock on its way through the bag. now: seconds; 0.0 before the first /clock, as live."""
 
     def __init__(self, simulated: bool) -> None:
         self.now = 0.0
@@ -68,8 +68,10 @@ class Reading:
             if self._step is not None and abs(step - self._step) >= JUMP * NANOSECONDS:
                 jump = (step - self._step) / NANOSECONDS
             self._step, self._since = step, message.time_ns
+        if self._step is None:
+            return 0.0
         passed = min((message.time_ns - self._since) / NANOSECONDS, LONGEST_GAP)
-        self.now = convert.ns_to_seconds(self._step or 0) + max(passed, 0.0)
+        self.now = convert.ns_to_seconds(self._step) + max(passed, 0.0)
         return jump
 
 

@@ -102,7 +102,9 @@ def _requests(result: ResultFile, golden: ResultFile) -> Check:
 def _refusals(result: ResultFile, golden: ResultFile) -> Check:
     def told(r: ResultFile) -> list[Any]:
         named = [[x["topic"], x["kind"], x["count"]] for x in r.about["refusals"]]
-        return named + [[x["request"], x["reason"], x["stream"]] for x in r.about["unanswered"]]
+        for list_ in ("unanswered", "delayed"):
+            named += [[x["request"], x["reason"], x["stream"]] for x in r.about[list_]]
+        return named
 
     found, expected = told(result), told(golden)
     name, count = "refusals", f"{len(found)} of {len(expected)}"

@@ -51,13 +51,14 @@ def _refusals(result: ResultFile) -> Table:
     table = Table("not used", "why", "count", "first", box=box.SIMPLE)
     for entry in result.about["refusals"]:
         table.add_row(*(Text(str(entry[key])) for key in ("topic", "kind", "count", "first")))
-    reasons: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for entry in result.about["unanswered"]:
-        reasons.setdefault((entry["reason"], entry["stream"]), []).append(entry)
-    for (reason, stream), entries in reasons.items():
-        first = f"request {entries[0]['request']}: {entries[0]['text']}"
-        what = f"request ({stream})" if stream else "request"
-        table.add_row(Text(what), Text(reason), str(len(entries)), Text(first))
+    for what in ("unanswered", "delayed"):
+        reasons: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for entry in result.about[what]:
+            reasons.setdefault((entry["reason"], entry["stream"]), []).append(entry)
+        for (reason, stream), entries in reasons.items():
+            first = f"request {entries[0]['request']}: {entries[0]['text']}"
+            name = f"request {what}" + (f" ({stream})" if stream else "")
+            table.add_row(Text(name), Text(reason), str(len(entries)), Text(first))
     return table
 
 

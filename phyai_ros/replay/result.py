@@ -31,7 +31,7 @@ class ResultFile:
     """Arrays by name, and what they are about.
 
     about: JSON values: joints, cameras, states, step, policy, precision, seed, mode, handoff,
-    refusals (list of topic, kind, count, first), unanswered (list of request, reason).
+    refusals (list of topic, kind, count, first), unanswered and delayed (lists of request, reason).
     Per answer [n]: request_id, epoch, stamp_ns, image_hash uint8 [n, cameras, 32], text_hash
     uint8 [n, 32], state float64 [n, state_dim], chunk float64 [n, horizon, joints], live float64
     like chunk (what was recorded; NaN where nothing was). Per tick [m]: tick, tick_ns, state_code,
@@ -56,6 +56,7 @@ class Collector:
     ticks: list[dict[str, Any]] = field(default_factory=list)
     refusals: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     unanswered: list[dict[str, Any]] = field(default_factory=list)
+    delayed: list[dict[str, Any]] = field(default_factory=list)
 
     def answer(self, answered: Answered, live: np.ndarray | None = None) -> None:
         chunk, seen = answered.chunk, answered.observation
@@ -101,6 +102,12 @@ class Collector:
             {"request": request_id, "at": now, "reason": reason, "stream": stream, "text": text}
         )
 
+    def delay(self, request_id: int, now: float, reason: str, stream: str, text: str) -> None:
+        """A request that got its chunk later, for lack of a usable frame."""
+        self.delayed.append(
+            {"request": request_id, "at": now, "reason": reason, "stream": stream, "text": text}
+        )
+
     def finish(self, about: Mapping[str, Any], state_dim: int) -> ResultFile:
         joints, horizon = len(self.joints), self.horizon
         empty: dict[str, np.ndarray] = {
@@ -133,6 +140,7 @@ class Collector:
             "cameras": list(self.cameras),
             "refusals": [self.refusals[key] for key in sorted(self.refusals)],
             "unanswered": self.unanswered,
+            "delayed": self.delayed,
         }
         return ResultFile(told, arrays)
 

@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 
 from phyai_ros.control.chunk import Chunk, ChunkRefused
-from phyai_ros.control.frame import NotReady
+from phyai_ros.control.frame import NotReady, Reason
 from phyai_ros.control.states import Request
 from phyai_ros.nodes.control_loop import ControlLoop, TickReport
 from phyai_ros.nodes.history import History
@@ -68,11 +68,17 @@ class Seat:
         try:
             frame = self._feeder.aligner.assemble(now, request.not_before)
         except NotReady as refusal:
-            self._refusal = refusal
+            if self._refusal is None or refusal.reason is not Reason.NOT_YET:
+                self._refusal = refusal
             if now - self._since >= self._session.choices.observation_timeout:
                 self.give_up(now, "")
             return
         self._request = None
+        refusal = self._refusal
+        if refusal is not None and refusal.reason is not Reason.NOT_YET:
+            self._collector.delay(
+                request.request_id, now, refusal.reason.value, refusal.stream, str(refusal)
+            )
         try:
             answered = self._session.answering.answer(
                 frame, request, self.instruction, self._history.before(frame.stamp)
@@ -155,9 +161,9 @@ def run(session: Session, timeline: Timeline, collector: Collector) -> None:
             text = f"the clock jumped by {event.seconds:.3f} s: every buffered sample was dropped"
             collector.refuse(event.topic, "clock_jumped", text, event.now)
             origin = None
-        if origin is None:
+        if origin is None and event.now > 0.0:
             origin, count = event.now, 0
-        while origin + count * period <= event.now:
+        while origin is not None and origin + count * period <= event.now:
             tick(origin + count * period)
             count += 1
         feeder.now = event.now

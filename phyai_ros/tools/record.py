@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
     except robots.RobotError as error:
         console.fail(str(error))
         return 2
-    path = Path(options.out or f"bags/{datetime.now():%Y-%m-%d_%H-%M-%S}")
+    path = Path(options.out or f"runs/bags/{datetime.now():%Y-%m-%d_%H-%M-%S}")
     try:
         writer = BagWriter(path, options.storage)
     except Exception as error:  # rosbags has its own kinds
@@ -96,7 +96,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--robot", default="ur10e", metavar="YAML", help="name or file (%(default)s)"
     )
     parser.add_argument(
-        "--out", metavar="DIR", help="must not exist; default: bags/<date and time>"
+        "--out", metavar="DIR", help="must not exist; default: runs/bags/<date and time>"
     )
     parser.add_argument("--storage", choices=sorted(STORAGES), default="mcap")
     parser.add_argument("--topics", nargs="+", default=[], metavar="TOPIC", help="these as well")
