@@ -19,6 +19,7 @@ COMMANDS = {
     "record": "write a running system into a rosbag2 directory",
     "replay": "answer a bag's observations again and compare with what was",
     "play": "publish a bag",
+    "study": "compare handoff methods under delay, in closed loop on a virtual clock",
     "bench": "print the numbers the project answers for",
 }
 _EPILOG = """examples:
