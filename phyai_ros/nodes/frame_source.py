@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from phyai_ros.control.align import AlignConfig, CameraStream, Frame, NotReady, ObservationAligner
 from phyai_ros.nodes.convert import ImageSample, MessageError
@@ -43,9 +44,9 @@ def camera_topics(robot: Robot, binding: Binding) -> list[CameraTopic]:
     return topics
 
 
-def make_aligner(robot: Robot, binding: Binding, **settings: float) -> ObservationAligner:
-    """The aligner of a bound policy: its cameras, the robot's joints and limits. settings: others of
-    AlignConfig."""
+def make_aligner(robot: Robot, binding: Binding, **settings: Any) -> ObservationAligner:
+    """The aligner of a bound policy: its cameras, the robot's joints and limits. settings: other
+    fields of AlignConfig."""
     cameras = [
         CameraStream(
             role,

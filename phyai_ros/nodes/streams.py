@@ -54,8 +54,11 @@ class Stream:
         self._stale_after = stale_after
         self._refusal: str | None = None
         self._last = float("nan")
+        deliver: Callable[..., None] = self.deliver
+        if timed:
+            deliver = self._deliver_timed if _HAS_MESSAGE_INFO else self._deliver_ageless
         self._subscription = node.create_subscription(
-            message_type, topic, self._deliver_timed if timed else self.deliver, profile, raw=raw
+            message_type, topic, deliver, profile, raw=raw
         )
         self.topic = self._subscription.topic_name
 
@@ -73,16 +76,12 @@ class Stream:
             self._refusal = None
             self._log.set(self.topic, None)
 
-    if _HAS_MESSAGE_INFO:
+    def _deliver_timed(self, message: Any, info: Any) -> None:
+        age = (time.time_ns() - info["source_timestamp"]) / 1e9
+        self.deliver(message, max(age, 0.0))
 
-        def _deliver_timed(self, message: Any, info: Any) -> None:
-            age = (time.time_ns() - info["source_timestamp"]) / 1e9
-            self.deliver(message, max(age, 0.0))
-
-    else:
-
-        def _deliver_timed(self, message: Any) -> None:
-            self.deliver(message, 0.0)
+    def _deliver_ageless(self, message: Any) -> None:
+        self.deliver(message, 0.0)
 
     def refuse(self, kind: str, text: str, *, error: bool = False) -> None:
         """Count and report a message that is not used."""
