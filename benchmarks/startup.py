@@ -14,6 +14,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import rclpy
@@ -35,7 +36,8 @@ def first_command(topic: str) -> float:
     node.create_subscription(
         Float64MultiArray, topic, lambda message: came.append(time.monotonic()), qos.command()
     )
-    command = [sys.executable, "-m", "phyai_ros.tools", "up", *GRAPH]
+    folder = tempfile.TemporaryDirectory()
+    command = [sys.executable, "-m", "phyai_ros.tools", "up", *GRAPH, f"out:={folder.name}"]
     started = time.monotonic()
     graph = subprocess.Popen(command, stdout=sys.stderr)
     try:
@@ -48,6 +50,7 @@ def first_command(topic: str) -> float:
         except subprocess.TimeoutExpired:
             graph.kill()
         node.destroy_node()
+        folder.cleanup()
     if not came:
         raise SystemExit(f"startup: no command on {topic} within {PATIENCE:g} s")
     return came[0] - started
