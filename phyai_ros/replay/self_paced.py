@@ -55,6 +55,12 @@ class Seat:
             self.give_up(now, "superseded")
         self._request, self._since, self._refusal = request, now, None
 
+    def jump(self, seconds: float) -> None:
+        """The clock jumped; what the engine is at takes as long as before."""
+        self._since += seconds
+        self._busy_until += seconds
+        self.ready = deque((at + seconds, chunk) for at, chunk in self.ready)
+
     def remember(self) -> None:
         """Called once a tick, for policies that look back."""
         if self._session.binding.spec.history:
@@ -158,6 +164,7 @@ def run(session: Session, timeline: Timeline, collector: Collector) -> None:
         if isinstance(event, ClockJumped):
             feeder.clear()
             joints.clear()
+            seat.jump(event.seconds)
             text = f"the clock jumped by {event.seconds:.3f} s: every buffered sample was dropped"
             collector.refuse(event.topic, "clock_jumped", text, event.now)
             origin = None
