@@ -133,6 +133,19 @@ def test_the_handoff_is_killed_and_returns(graph):
     assert graph.processes["policy_node"].poll() is None
 
 
+def test_the_robot_is_killed_and_returns_elsewhere(graph):
+    graph.until_state(HandoffState.EXECUTING)
+    graph.processes["sim_node"].kill()
+    graph.until_state(HandoffState.HOLDING, "ran out")
+    graph.until(
+        lambda: "too_old" in graph.diagnostics.get("policy_node: inference", ""), "the reason"
+    )
+    graph.processes["sim_node"] = start("sim_node", TASK, "seed:=5", "width:=160", "height:=120")
+    graph.until_state(HandoffState.EXECUTING)
+    assert graph.processes["policy_node"].poll() is None
+    assert graph.processes["handoff_node"].poll() is None
+
+
 @pytest.mark.parametrize(
     ("node", "number"), [("policy_node", signal.SIGINT), ("handoff_node", signal.SIGTERM)]
 )
@@ -148,7 +161,7 @@ def test_told_to_stop_they_stop_and_say_nothing_bad(graph, node, number):
 @pytest.mark.parametrize(
     ("node", "parameter", "says"),
     [
-        ("policy_node", "device:=cuda:7", "device 'cuda:7': torch sees"),
+        ("handoff_node", "robot:=ur9e", "robot 'ur9e' is unknown: expected one of ["),
         ("handoff_node", "rate:=5000", "parameter 'rate' is 5000"),
         ("handoff_node", "rate:=fast", "'rate' is 'fast'; allowed: float from 0 to 1000"),
     ],
