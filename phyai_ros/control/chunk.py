@@ -50,6 +50,11 @@ class ChunkRefused(ValueError):  # noqa: N818
         self.detail = detail
 
 
+LONGEST = 10_000
+"""Ticks that a chunk may last. One that lasts longer has a wrong step or was never one, and placing
+it would take the control thread longer than a tick."""
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Future actions of one observation.
@@ -137,22 +142,6 @@ def upsample(positions: np.ndarray, times: int, held: np.ndarray) -> np.ndarray:
     return out
 
 
-def check_range(
-    rows: np.ndarray, names: Sequence[str], lower: np.ndarray, upper: np.ndarray
-) -> None:
-    """Raise ChunkRefused(OUT_OF_RANGE) for a value farther outside a joint's limits than the limits
-    are apart: that is another unit or statistics never applied, and no clipping makes it right."""
-    span = upper - lower
-    wild = (rows < lower - span) | (rows > upper + span)
-    if wild.any():
-        row, column = np.argwhere(wild)[0]
-        raise ChunkRefused(
-            Drop.OUT_OF_RANGE,
-            f"{names[column]}: expected within [{lower[column]:g}, {upper[column]:g}], found "
-            f"{rows[row, column]:g} at row {row}; are units and normalisation statistics right?",
-        )
-
-
 def rows_of(
     chunk: Chunk,
     names: Sequence[str],
@@ -184,6 +173,13 @@ def rows_of(
         raise ChunkRefused(
             Drop.HORIZON, f"expected {horizon} rows as configured, found {len(positions)}"
         )
+    times = stride(chunk.step, period)
+    if len(positions) * times > LONGEST:
+        raise ChunkRefused(
+            Drop.STEP if len(positions) <= LONGEST else Drop.HORIZON,
+            f"expected at most {LONGEST} ticks, found {len(positions)} rows of {chunk.step:g} s, "
+            f"{len(positions) * times} ticks",
+        )
     finite = np.isfinite(positions)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
@@ -192,7 +188,6 @@ def rows_of(
             f"{positions[row, column]} at row {row}, joint {given[column]} "
             f"({int((~finite).sum())} values in all); is the checkpoint's download complete?",
         )
-    times = stride(chunk.step, period)
     if given != tuple(names):
         positions = positions[:, [given.index(n) for n in names]]
     return upsample(positions, times, held), times

@@ -49,6 +49,12 @@ class Limits:
                     f"found {self.velocity[i]}, {self.acceleration[i]}"
                 )
 
+    def wild(self, positions: np.ndarray) -> np.ndarray:
+        """bool [..., J]: farther outside a joint's limits than the limits are apart, or no number.
+        That is another unit, or an encoder that fails; no clipping makes it right."""
+        span = self.upper - self.lower
+        return ~((positions >= self.lower - span) & (positions <= self.upper + span))
+
 
 class Guard:
     """Every command leaves through here, one call a tick.

@@ -183,15 +183,13 @@ class Handoff:
         self, step: Advance, now: float, measured: np.ndarray | None, fresh: bool
     ) -> Command:
         tick = step.tick
-        if measured is not None and not np.isfinite(measured).all():
-            self.counters.bad_measurements += 1
-            measured = None
+        unusable = self._unusable(measured)
         row = self.buffer.row(tick)
         if row is None or self._fault or self._held:
             return self._stand(step)
         if self._state not in (State.EXECUTING, State.RAMPING, State.STARVED):
-            if measured is None:
-                return self._stand(step, "no usable joint state to start from")
+            if measured is None or unusable:
+                return self._stand(step, f"no usable joint state to start from{unusable}")
             self._start(measured, row, tick)
         self._starved_since = None
         target = self._ramp.blend(row, tick)
@@ -213,6 +211,21 @@ class Handoff:
             first_use=fresh,
             jitter=step.jitter,
             missed=step.missed,
+        )
+
+    def _unusable(self, measured: np.ndarray | None) -> str:
+        """Why no motion can start from a measured state; empty when one can, or none is there."""
+        if measured is None:
+            return ""
+        limits = self.guard.limits
+        wild = np.flatnonzero(limits.wild(measured))
+        if not len(wild):
+            return ""
+        self.counters.bad_measurements += 1
+        i = wild[0]
+        return (
+            f": {self.names[i]} is far outside [{limits.lower[i]:g}, {limits.upper[i]:g}] or no "
+            f"number; is its unit right?"
         )
 
     def _start(self, measured: np.ndarray, row: np.ndarray, tick: int) -> None:

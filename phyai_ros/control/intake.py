@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from phyai_ros.control.buffer import ChunkBuffer
-from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, check_range, rows_of
+from phyai_ros.control.chunk import BROKEN, Chunk, ChunkRefused, Drop, Plan, rows_of
 from phyai_ros.control.clock import TickAxis
 from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.guard import Limits
@@ -64,7 +64,7 @@ class Intake:
             rows, stride = rows_of(
                 chunk, limits.names, self._config.period, self._buffer.held, self._config.horizon
             )
-            check_range(rows, limits.names, limits.lower, limits.upper)
+            _check_range(rows, limits)
         except ChunkRefused as refusal:
             self._drop(refusal)
             raise
@@ -109,10 +109,11 @@ class Intake:
         elapsed = tick - self._axis.at(chunk.stamp)
         # While the arm stood still nothing was consumed, and row 0 is still the next one.
         index = max(0, min(elapsed, self._progress.since(tick - elapsed)))
-        expected = self._requests.use(chunk, tick, elapsed).expected_delay
-        self.measured_delay = max(elapsed, 0)
         try:
+            # First of all: a stamp of another clock is no measure of a delay.
             self._check_age(elapsed, now - chunk.stamp)
+            expected = self._requests.use(chunk, tick, elapsed).expected_delay
+            self.measured_delay = max(elapsed, 0)
             self._check_index(index, len(rows), chunk.committed * stride)
         except ChunkRefused as refusal:
             self._drop(refusal)
@@ -145,3 +146,16 @@ class Intake:
                 Drop.CONDITIONED_DELAY,
                 f"made for a delay of {conditioned} ticks, came after {index}",
             )
+
+
+def _check_range(rows: np.ndarray, limits: Limits) -> None:
+    """Raise ChunkRefused(OUT_OF_RANGE) for a value that no clipping makes right."""
+    wild = limits.wild(rows)
+    if wild.any():
+        row, column = np.argwhere(wild)[0]
+        raise ChunkRefused(
+            Drop.OUT_OF_RANGE,
+            f"{limits.names[column]}: expected within [{limits.lower[column]:g}, "
+            f"{limits.upper[column]:g}], found {rows[row, column]:g} at row {row}; are units and "
+            f"normalisation statistics right?",
+        )

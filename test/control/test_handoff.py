@@ -2,6 +2,7 @@
 """Handoff: placement on the tick axis, requests, states, counters."""
 
 import dataclasses
+import math
 import re
 
 import numpy as np
@@ -337,3 +338,42 @@ def test_a_new_chunk_that_comes_while_the_arm_still_brakes_does_not_stop_it_dead
     speed = np.diff([c.positions[0] for c in run.commands if c.positions is not None]) / 0.05
     assert np.abs(np.diff(speed)).max() <= 4.0 * 0.05 + 1e-9
     assert run.commands[-1].state is State.EXECUTING
+
+
+@pytest.mark.parametrize("stamp", [1e-3, 1.0, 1e12])
+def test_a_stamp_of_another_clock_is_not_taken_for_a_delay(stamp):
+    run = rig(edit=lambda c: dataclasses.replace(c, stamp=stamp)).run(20)
+    assert set(run.states()) == {"WAITING"}
+    assert run.handoff.measured_delay == 0
+    assert {r.expected_delay for r in run.requests} == {0}
+    run.edit = lambda c: c
+    run.run(20)
+    assert run.states()[-1] == "EXECUTING"
+    assert run.handoff.requests.expected_delay == 2
+
+
+@pytest.mark.parametrize("step", [1000.0, 1e9])
+def test_a_chunk_that_would_last_for_ever_is_refused_before_it_is_placed(step):
+    run = rig(edit=lambda c: dataclasses.replace(c, step=step)).run(6)
+    assert set(run.states()) == {"WAITING"}
+    assert run.refusals[0].reason is Drop.STEP
+    assert "at most 10000 ticks, found 16 rows" in str(run.refusals[0])
+
+
+def test_a_chunk_of_too_many_rows_is_refused():
+    run = rig(edit=lambda c: dataclasses.replace(c, positions=np.zeros((10_001, 2)))).run(6)
+    assert set(run.states()) == {"WAITING"}
+    assert run.refusals[0].reason is Drop.HORIZON
+
+
+@pytest.mark.parametrize("position", [90.0, -1e9, math.inf])
+def test_no_motion_starts_from_a_position_in_another_unit(position):
+    run = rig(joint_limits=limits())
+    run.measured = np.array([0.0, position])
+    run.run(8)
+    assert set(run.states()) == {"WAITING"}
+    assert all(c.positions is None for c in run.commands)
+    assert "b is far outside [-3, 3]" in run.commands[-1].reason
+    run.measured = np.array([0.0, 3.2])  # a little outside: it is moved inwards
+    run.run(20)
+    assert run.states()[-1] in ("RAMPING", "EXECUTING")
