@@ -57,7 +57,8 @@ def _device() -> dict[str, Any]:
                 model = line.partition(":")[2].strip()
                 break
     cores = len(os.sched_getaffinity(0))
-    return {"cpu": model, "cores": cores, "load_before": round(os.getloadavg()[0], 2)}
+    load = round(os.getloadavg()[0], 2)
+    return {"cpu": model, "cores": cores, "load_before": load, "nice": os.nice(0)}
 
 
 def _versions() -> dict[str, str]:
