@@ -9,6 +9,7 @@ import pytest
 import yaml
 from up_rig import Up, Watcher
 
+from phyai_ros.control import methods
 from phyai_ros.msg import HandoffState
 from phyai_ros.tools import up
 
@@ -147,7 +148,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused(tmp_path):
 def test_help_lists_every_argument_with_its_default(capsys):
     assert up.main(["--show-args"]) == 0
     text = capsys.readouterr().out
-    for word in ("model:=gr00t", "episodes:=0", ", replace, synchronous", "examples:"):
+    for word in ("model:=gr00t", "episodes:=0", "one of " + ", ".join(methods.NAMES), "examples:"):
         assert word in text
 
 
