@@ -13,6 +13,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
     "doctor": "listen to a running system and say why nothing moves",
+    "watch": "show what a running system does, live in the terminal",
     "info": "say what a checkpoint is",
     "check": "check a checkpoint: loading, robot, exactness, what changes the actions",
     "init-robot": "write a robot YAML that fits a checkpoint, to fill in",
@@ -20,6 +21,7 @@ COMMANDS = {
     "replay": "answer a bag's observations again and compare with what was",
     "play": "publish a bag",
     "study": "compare handoff methods under delay, in closed loop on a virtual clock",
+    "roofline": "whether policy or robot sets the pace, and the slack to the next handoff",
     "bench": "print the numbers the project answers for",
 }
 _EPILOG = """examples:

@@ -47,7 +47,12 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
         "late": _rise(ticks, "late_chunks"),
         "dropped": _rise(ticks, "dropped_chunks"),
         "delay_ticks": _spread([t.measured_delay for t in acting if t.first_use]),
+        "horizon": max((c.rows for c in recording.chunks), default=None),
+        "executed": _executed(acting),
     }
+    latency = [c.received - c.observed for c in recording.chunks]
+    report["chunk_latency"] = {**_spread(latency), "samples": latency}
+    report["control_rate"] = _rate(ticks)
     report["action_age"] = _action_age(acting)
     report["action_index"] = _action_index(acting)
     report["jerk"] = _jerk(recording)
@@ -102,6 +107,20 @@ def _chunk_numbers(acting: Sequence[Tick]) -> list[int]:
     """One number a chunk, in order of use; request ids begin again with every handoff."""
     numbers: dict[tuple[int, int], int] = {}
     return [numbers.setdefault((t.epoch, t.request_id), len(numbers)) for t in acting]
+
+
+def _executed(acting: Sequence[Tick]) -> float | None:
+    """Mean of the ticks that a chunk was executed for; the last one may have been cut short."""
+    numbers = _chunk_numbers(acting)
+    counts = np.bincount(numbers)[:-1] if numbers else np.zeros(0)
+    return float(counts.mean()) if counts.size else None
+
+
+def _rate(ticks: Sequence[Tick]) -> float | None:
+    """Hz, of the median step between ticks."""
+    steps = np.diff([t.time for t in ticks])
+    steps = steps[steps > 0]
+    return float(1.0 / np.median(steps)) if steps.size else None
 
 
 def _action_age(acting: Sequence[Tick]) -> dict[str, Any]:
