@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from typing import Any
@@ -73,7 +75,16 @@ _cell: Cell | None = None
 def _begin(setting: Setting) -> None:
     global _cell
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _cell = Cell(setting)
+
+
+def _end_with_parent() -> None:
+    """However the parent ends, killed too: an orphan would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run(condition: Condition, seed: int) -> Row:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rich import box
@@ -39,9 +41,18 @@ Ctrl-C keeps what is done; the same command with the same --out goes on from the
 """
 
 
+class Terminated(Exception):  # noqa: N818
+    """SIGTERM: as Ctrl-C, with another exit status."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
 def main(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C."""
+    """Exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 terminated."""
     options = _parser().parse_args(words)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         setting = _setting(options)
         cell = Cell(setting)
@@ -63,14 +74,14 @@ def main(words: Sequence[str]) -> int:
     with closing(journal):
         try:
             _run(design, cell, journal, options.jobs)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Terminated) as stop:
             done = sum((c.key, s) in journal.rows for c, s in design.jobs())
             console.say(
                 "warning",
                 f"stopped after {done} of {len(design.jobs())} episodes; the same command with "
                 f"--out {out} goes on from there",
             )
-            return 130
+            return 143 if isinstance(stop, Terminated) else 130
         finally:
             cell.close()
     result = results.build(design, journal.rows, about)
