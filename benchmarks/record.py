@@ -58,7 +58,11 @@ def _device() -> dict[str, Any]:
                 break
     cores = len(os.sched_getaffinity(0))
     load = round(os.getloadavg()[0], 2)
-    return {"cpu": model, "cores": cores, "load_before": load, "nice": os.nice(0)}
+    found = {"cpu": model, "cores": cores, "load_before": load, "nice": os.nice(0)}
+    group = Path("/proc/self/autogroup")  # Linux shares the CPU between sessions first
+    if group.exists():
+        found["session_nice"] = int(group.read_text(encoding="utf-8").split()[-1])
+    return found
 
 
 def _versions() -> dict[str, str]:
