@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phyai_ros.bags.writer import BagWriter
@@ -19,16 +19,22 @@ FLUSH_EVERY = 1.0
 class BagRecorder:
     """``offer`` never blocks: what does not fit in the queue is dropped and counted.
 
-    queue_bytes: of messages that wait for the disk. reserve: bytes to leave free on the disk;
+    make_writer: called on the thread that writes, as SQLite demands; what it raises is raised
+    here. queue_bytes: of messages that wait for the disk. reserve: bytes to leave free on the disk;
     recording ends when less is free. failure: why recording ended by itself, for people; None
     while it goes on. dropped: messages by topic.
     """
 
-    def __init__(self, writer: BagWriter, queue_bytes: int, reserve: int) -> None:
+    def __init__(
+        self, make_writer: Callable[[], BagWriter], queue_bytes: int, reserve: int
+    ) -> None:
         self.failure: str | None = None
         self.dropped: Counter[str] = Counter()
         self.bytes = 0
-        self._writer = writer
+        self._make_writer = make_writer
+        self._writer: BagWriter
+        self._opening: BaseException | None = None
+        self._opened = threading.Event()
         self._limit = queue_bytes
         self._reserve = reserve
         self._queue: deque[tuple[str, int, bytes] | tuple[str, str, Sequence[Any]]] = deque()
@@ -37,6 +43,9 @@ class BagRecorder:
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="phyai_bag", daemon=True)
         self._thread.start()
+        self._opened.wait()
+        if self._opening is not None:
+            raise self._opening
 
     def add_topic(self, name: str, type_: str, qos: Sequence[Any]) -> None:
         """type_: ``package/msg/Name``. qos: rosbags' Qos."""
@@ -69,6 +78,13 @@ class BagRecorder:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._writer = self._make_writer()
+        except BaseException as error:
+            self._opening = error
+            return
+        finally:
+            self._opened.set()
         try:
             self._write()
             self._writer.close()

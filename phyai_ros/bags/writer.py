@@ -40,6 +40,7 @@ class BagWriter:
         # Surely in the file: bytes and chunks of MCAP, messages by connection.
         self._good = 0, 0
         self._good_counts: dict[int, int] = {}
+        self.flush()
 
     def add_topic(self, name: str, type_: str, qos: Sequence[Any] = ()) -> None:
         """type_: ``package/msg/Name``. qos: offered profiles (rosbags' Qos). Raises ValueError for
@@ -58,6 +59,9 @@ class BagWriter:
         """data: serialised (CDR). time_ns: when it came."""
         self._writer.write(self._connections[topic], time_ns, data)
         self.counts[topic] += 1
+        storage: Any = self._writer.storage
+        if self.storage == "mcap" and len(storage.chunks) != self._good[1]:
+            self._mark(storage)
 
     def flush(self) -> None:
         """Hand everything to the operating system, and bring metadata.yaml up to date."""
@@ -65,12 +69,17 @@ class BagWriter:
         if self.storage == "mcap":
             if storage.chunk.bio.tell():
                 storage.close_chunk()
+        self._mark(storage)
+        self._write_metadata()
+
+    def _mark(self, storage: Any) -> None:
+        """What is written so far is safe."""
+        if self.storage == "mcap":
             storage.bio.flush()
             self._good = storage.bio.tell(), len(storage.chunks)
         else:
             storage.conn.commit()
         self._good_counts = dict(self._writer.counts)
-        self._write_metadata()
 
     def close(self) -> None:
         self._writer.close()

@@ -39,7 +39,9 @@ def main(words: Sequence[str]) -> int:
         return 2
     path = Path(options.out or f"runs/bags/{datetime.now():%Y-%m-%d_%H-%M-%S}")
     try:
-        writer = BagWriter(path, options.storage)
+        recorder = BagRecorder(
+            lambda: BagWriter(path, options.storage), options.queue << 20, options.reserve << 20
+        )
     except Exception as error:  # rosbags has its own kinds
         console.fail(f"--out {path}: {error}")
         return 2
@@ -50,7 +52,6 @@ def main(words: Sequence[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, on_signal)
-    recorder = BagRecorder(writer, options.queue << 20, options.reserve << 20)
     from phyai_ros.tools.record_node import RecordNode  # rclpy takes a moment
 
     node = RecordNode(robot, recorder, options.topics)

@@ -1,0 +1,69 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros replay`` as a user and as a CI job sees it."""
+
+import json
+
+import pytest
+
+from phyai_ros.replay.result import ResultFile, load, save
+from phyai_ros.tools import replay as command
+
+CHECKPOINT = "gr00t_ur10e_small"
+
+
+def words(bag, *more):
+    return [str(bag), "--checkpoint", CHECKPOINT, "--robot", "ur10e", *map(str, more)]
+
+
+@pytest.fixture(scope="module")
+def golden(bags, tmp_path_factory):
+    path = tmp_path_factory.mktemp("golden") / "golden.npz"
+    assert command.main(words(bags / "adversarial", "--out", path)) == 0
+    return path
+
+
+def test_against_its_own_golden_all_is_well(bags, golden, tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    more = ("--golden", golden, "--out", out, "--json", "-")
+    assert command.main(words(bags / "adversarial", *more)) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["golden"]["passed"] is True
+    assert {c["name"] for c in told["golden"]["checks"]} >= {"observations", "ticks", "actions"}
+    assert out.read_bytes() == golden.read_bytes()
+    assert out.with_suffix(".png").stat().st_size > 10_000
+
+
+def test_a_difference_is_said_and_fails(bags, golden, tmp_path, capsys):
+    right = load(golden)
+    wrong = ResultFile(right.about, {**right.arrays, "chunk": right["chunk"] + 0.0})
+    wrong["chunk"][3, 5, 1] += 0.3
+    path = tmp_path / "wrong.npz"
+    save(wrong, path)
+    more = ("--golden", path, "--out", tmp_path / "out.npz")
+    assert command.main(words(bags / "adversarial", *more)) == 1
+    said = capsys.readouterr()
+    request = right["request_id"][3]
+    assert f"request {request}, joint shoulder_lift_joint, step 5" in said.err.replace("\n", " ")
+    assert "differs" in said.out
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"bag": "none"}, "there is no such bag"),
+        ({"--checkpoint": "none"}, "none"),
+        ({"--robot": "nobody"}, "nobody"),
+        ({"--golden": "none.npz"}, "there is no such file"),
+        ({"--requests": "recorded"}, "holds no live run"),
+        ({"--device": "cuda:77"}, "cuda:77"),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_is_status_2(bags, tmp_path, capsys, change, says):
+    given = {"--out": tmp_path / "o.npz", "--checkpoint": CHECKPOINT, "--robot": "ur10e", **change}
+    bag = given.pop("bag", bags / "adversarial")
+    assert command.main([str(bag), *(str(w) for pair in given.items() for w in pair)]) == 2
+    assert says in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_live_asks_for_a_live_run(bags, tmp_path):
+    assert command.main(words(bags / "plain", "--out", tmp_path / "o.npz", "--live")) == 1
