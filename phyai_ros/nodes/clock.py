@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.clock import JumpThreshold
+from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 
 LONGEST_GAP = 0.1
@@ -24,6 +24,7 @@ class RosSeconds:
         self._clock = clock
         self._step = 0
         self._since = 0.0
+        self._given = 0.0
 
     def __call__(self) -> float:
         nanoseconds = self._clock.now().nanoseconds
@@ -32,8 +33,17 @@ class RosSeconds:
             return float(seconds)
         steady = time.monotonic()
         if nanoseconds != self._step:
+            if nanoseconds < self._step:
+                self._given = 0.0  # time itself went back
             self._step, self._since = nanoseconds, steady
-        return float(seconds + min(steady - self._since, LONGEST_GAP))
+        # A simulator slower than real time is overtaken between two of its steps: wait for it.
+        self._given = max(self._given, seconds + min(steady - self._since, LONGEST_GAP))
+        return float(self._given)
+
+
+def steady_timer(node: Any, period: float, callback: Callable[[], None]) -> Any:
+    """A timer that also fires while simulated time stands still: for what watches and reports."""
+    return node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 
 class JumpWatch:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -119,7 +120,7 @@ def joints_from_message(message: Any) -> JointSample:
         raise MessageError(f"{len(names)} joint names but {len(values)} positions")
     pairs = dict(zip(names, values, strict=False)) if len(values) else {}
     if len(values) and len(pairs) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         raise MessageError(f"joint names appear twice: {', '.join(twice)}")
     nonfinite = tuple(name for name, value in pairs.items() if not math.isfinite(value))
     return JointSample(ns_to_seconds(stamp_ns), stamp_ns, pairs, nonfinite)

@@ -12,6 +12,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.clock import steady_timer
 
 OK, WARN, ERROR, STALE = (
     DiagnosticStatus.OK,
@@ -113,7 +114,7 @@ class Publisher:
         self._node = node
         self._sources = sources
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.diagnostics())
-        self._timer = node.create_timer(1.0, self.publish)
+        self._timer = steady_timer(node, 1.0, self.publish)
 
     def publish(self) -> None:
         message = DiagnosticArray()

@@ -25,7 +25,7 @@ from phyai_ros.control.handoff import Handoff, HandoffConfig
 from phyai_ros.control.states import State
 from phyai_ros.msg import ActionChunk
 from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qos
-from phyai_ros.nodes.clock import JumpWatch, RosSeconds
+from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.handoff_sink import HandoffSink
@@ -94,7 +94,6 @@ class HandoffNode(lifecycle.ManagedNode):
         self._timeouts = 0
         self._blocked = ""
         self._owned: list[Any] = []
-        self._timers_owned: list[Any] = []
         self._services_owned: list[Any] = []
         super().__init__("handoff_node", **kwargs)
 
@@ -184,9 +183,10 @@ class HandoffNode(lifecycle.ManagedNode):
             self._services_owned.append(self.create_service(Trigger, f"~/{name}", work))
 
     def activate(self) -> None:
+        self._ticked = self._handoff.counters.ticks, time.monotonic()
+        self._standstill = ""
         self._diagnostics = diagnostics.Publisher(self, [self._statuses])
-        self._owned.append(self._diagnostics)
-        self._timers_owned.append(self.create_timer(0.25, self._watch))
+        self._watch_timer = steady_timer(self, 0.25, self._watch)
         self._pacer = Pacer(
             self._period,
             self._loop.tick,
@@ -211,16 +211,18 @@ class HandoffNode(lifecycle.ManagedNode):
             if self._sink.state in (State.HOLDING, State.FAULT) and self._handoff.guard.standing:
                 break
         pacer.stop()
+        # Others may move the arm while this node is inactive: it starts from where it is then.
+        self._handoff.guard.stop()
+        self.destroy_timer(self._watch_timer)
+        self._diagnostics.destroy()
 
     def teardown(self) -> None:
         self.deactivate()
-        for timer in self._timers_owned:
-            self.destroy_timer(timer)
         for service in self._services_owned:
             self.destroy_service(service)
         for owned in reversed(self._owned):
             owned.destroy()
-        self._timers_owned, self._services_owned, self._owned = [], [], []
+        self._services_owned, self._owned = [], []
 
     # -- messages (executor thread) ----------------------------------------------------------
 
@@ -263,8 +265,9 @@ class HandoffNode(lifecycle.ManagedNode):
             work(now)
             done.set()
 
-        self._loop.post(action)
-        response.success = self._pacer is not None and done.wait(timeout=1.0)
+        if self._pacer is not None:  # else it would happen at the next activation
+            self._loop.post(action)
+            response.success = done.wait(timeout=1.0)
         response.message = (
             f"{self._handoff.state.name}, epoch {self._handoff.epoch}"
             if response.success
@@ -292,6 +295,7 @@ class HandoffNode(lifecycle.ManagedNode):
         """Four times a second on the executor's thread: what only the ROS graph knows."""
         self._jumps.check()
         self._check_robot()
+        self._check_ticks()
         if self.failure is not None:
             raise lifecycle.NodeFailed(self.failure)
         if not self._raised:
@@ -320,6 +324,14 @@ class HandoffNode(lifecycle.ManagedNode):
             self._log.set("handoff", text, expected=asked)
             self._diagnostics.publish()
 
+    def _check_ticks(self) -> None:
+        now, ticks = time.monotonic(), self._handoff.counters.ticks
+        if ticks != self._ticked[0]:
+            self._ticked = ticks, now
+        silent = now - self._ticked[1] > max(1.0, 3.0 * self._period)
+        self._standstill = "no tick: the node's clock stands still, nothing is sent" * silent
+        self._log.set("control timer", self._standstill or None)
+
     def _on_loop_error(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
         self.get_logger().fatal(f"the control loop ended, no command is sent any more:\n{text}")
@@ -329,7 +341,7 @@ class HandoffNode(lifecycle.ManagedNode):
         streams = [self._chunks, *self._joint_streams, self._instructions]
         return [
             handoff_status(self._handoff, self._sink),
-            timer_status(self._period, self._handoff.counters.ticks, self._sink, self._pacer),
+            timer_status(self._period, self._handoff, self._sink, self._pacer, self._standstill),
             output_status(self._output),
             *(stream.status() for stream in streams),
             *self._gate.statuses(),

@@ -33,6 +33,7 @@ class HandoffSink:
     ) -> None:
         self.jitter, self.age, self.deliver = Window(), Window(), Window()
         self.state, self.reason = State.WAITING, "not started"
+        self.missed = 0
         self.note = ""
         """What the executor's thread knows about a standstill; added to the reason."""
         self.pace: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
@@ -59,6 +60,8 @@ class HandoffSink:
     def report(self, report: TickReport) -> None:
         command, counters = report.command, self._handoff.counters
         jitter, missed = self.pace()
+        # More than half a period late is a tick of the next deadline, whoever counts it.
+        self.missed = max(missed, counters.missed_ticks)
         self.jitter.add(abs(jitter))
         if command.action_age == command.action_age:
             self.age.add(command.action_age)
@@ -74,7 +77,7 @@ class HandoffSink:
         message.index, message.remaining = command.index, command.remaining
         message.expected_delay = self._handoff.requests.expected_delay
         message.measured_delay = self._handoff.measured_delay
-        message.ticks, message.missed_ticks = counters.ticks, missed
+        message.ticks, message.missed_ticks = counters.ticks, self.missed
         message.starved_ticks = counters.starved_ticks
         message.limited_ticks = self._handoff.guard.limited_ticks
         message.late_chunks = counters.late_chunks

@@ -55,17 +55,20 @@ def handoff_status(handoff: Handoff, sink: HandoffSink) -> Status:
     )
 
 
-def timer_status(period: float, ticks: int, sink: HandoffSink, pacer: Pacer | None) -> Status:
+def timer_status(
+    period: float, handoff: Handoff, sink: HandoffSink, pacer: Pacer | None, standstill: str
+) -> Status:
+    """standstill: why there are no ticks at all, empty when there are."""
     jitter = sink.jitter.percentiles()
-    missed = pacer.missed if pacer is not None else 0
+    missed = sink.missed
     refusal = pacer.refusal if pacer is not None else None
     return Status(
         "control timer",
-        WARN if missed else OK,
-        f"{missed} deadlines missed" if missed else "ok",
+        ERROR if standstill else WARN if missed else OK,
+        standstill or (f"{missed} deadlines missed" if missed else "ok"),
         {
             "period s": period,
-            "ticks": ticks,
+            "ticks": handoff.counters.ticks,
             "missed ticks": missed,
             "jitter p50 s": jitter[0],
             "jitter p99 s": jitter[1],

@@ -103,6 +103,14 @@ class InferenceLoop:
         began = time.monotonic()
         try:
             frame = self._source.wait_frame(request.not_before, self._timeout, self._superseded)
+            started = time.perf_counter()
+            positions, stages, instruction = self._infer(frame, request)
+            stages = {"wait": frame.wait, **stages}
+            made_of = sources(frame)
+            if self._stop:  # where it would go may by now belong to a later activation
+                self.dropped.add("stopped")
+                return None
+            self._publish(Answer(request, frame.stamp, instruction, positions, stages, made_of))
         except NotReady as refusal:
             waited = time.monotonic() - began
             if self._superseded():
@@ -113,12 +121,6 @@ class InferenceLoop:
             else:
                 self.dropped.add(f"{refusal.reason.value} {refusal.stream}")
             return f"no observation that may answer: {refusal}"
-        started = time.perf_counter()
-        try:
-            positions, stages, instruction = self._infer(frame, request)
-            stages = {"wait": frame.wait, **stages}
-            made_of = sources(frame)
-            self._publish(Answer(request, frame.stamp, instruction, positions, stages, made_of))
         except ValueError as error:
             self.dropped.add(type(error).__name__)
             return str(error)

@@ -21,28 +21,28 @@ class JointBuffer:
         self.names = tuple(names)
         self.max_age = max_age
         self._index = {name: i for i, name in enumerate(self.names)}
-        self._values = np.full(len(self.names), math.nan)
-        self._arrived = np.full(len(self.names), -math.inf)
+        self._newest: tuple[np.ndarray, np.ndarray]
+        self.clear()
 
     def add(self, sample: JointSample, now: float) -> None:
         """Take in one message; joints that are not among ``names`` are ignored, and a position
         that is no number makes its joint unknown until a good one comes."""
-        values, arrived = self._values.copy(), self._arrived.copy()
+        values, arrived = (array.copy() for array in self._newest)
         for name, position in sample.positions.items():
             if name in self._index:
                 values[self._index[name]], arrived[self._index[name]] = position, now
-        self._values, self._arrived = values, arrived
+        self._newest = values, arrived
 
     def positions(self, now: float) -> np.ndarray | None:
         """float64 [joints] in the order of ``names``; None while any is unknown or too old."""
-        values, arrived = self._values, self._arrived
+        values, arrived = self._newest
         if np.isfinite(values).all() and now - arrived.min(initial=now) <= self.max_age:
             return values
         return None
 
     def trouble(self, now: float) -> str | None:
         """Which joints are unknown or too old, for people; None when all are fine."""
-        values, arrived = self._values, self._arrived
+        values, arrived = self._newest
         never = [n for n, at in zip(self.names, arrived, strict=True) if at == -math.inf]
         if never:
             return f"no position yet of {', '.join(never)}"
@@ -55,5 +55,8 @@ class JointBuffer:
         return None
 
     def clear(self) -> None:
-        self._values = np.full(len(self.names), math.nan)
-        self._arrived = np.full(len(self.names), -math.inf)
+        # One attribute, so that no reader ever pairs old positions with a new time of arrival.
+        self._newest = (
+            np.full(len(self.names), math.nan),
+            np.full(len(self.names), -math.inf),
+        )

@@ -8,6 +8,7 @@ request from the newest frame. Neither waits for the other.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,7 @@ from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import convert, diagnostics, lifecycle, model_file, params, qos
 from phyai_ros.nodes.answering import Answering
-from phyai_ros.nodes.clock import JumpWatch, RosSeconds
+from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.frame_source import FrameSource, camera_topics, make_aligner
 from phyai_ros.nodes.history import History
@@ -78,6 +79,8 @@ class PolicyNode(lifecycle.ManagedNode):
     def __init__(self, **kwargs: Any) -> None:
         self._loop: InferenceLoop | None = None
         self._policy: Policy | None = None
+        self._engine = threading.Lock()
+        """One inference at a time, also when one outlives the activation it was asked in."""
         self._owned: list[Any] = []
         self._timers_owned: list[Any] = []
         self._changed = False
@@ -177,7 +180,7 @@ class PolicyNode(lifecycle.ManagedNode):
             self._values.observation_timeout,
         )
         self._diagnostics = diagnostics.Publisher(self, [self._statuses])
-        self._timers_owned.append(self.create_timer(0.25, self._watch))
+        self._timers_owned.append(steady_timer(self, 0.25, self._watch))
         if self._policy.spec.history:
             self._timers_owned.append(self.create_timer(self._binding.step, self._history.record))
         self._loop.start()
@@ -221,7 +224,8 @@ class PolicyNode(lifecycle.ManagedNode):
 
     def _infer(self, frame: Frame, request: Request) -> tuple[np.ndarray, Mapping[str, float], str]:
         history = self._history.before(frame.stamp)
-        answered = self._answering.answer(frame, request, self._instruction, history)
+        with self._engine:
+            answered = self._answering.answer(frame, request, self._instruction, history)
         return answered.chunk.positions, answered.stages, answered.chunk.instruction
 
     def _publish(self, answer: Answer) -> None:

@@ -112,13 +112,10 @@ class Stream:
 
     def _mismatch(self, endpoint: Any) -> str | None:
         who = f"publisher {endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
-        package, name = endpoint.topic_type.split("/")[0::2]
-        wanted = self._message_type
-        if (package, name) != (wanted.__module__.split(".")[0], wanted.__name__):
-            return (
-                f"{who} on {self.topic} sends {endpoint.topic_type}, "
-                f"expected {wanted.__module__.split('.')[0]}/msg/{wanted.__name__}"
-            )
+        package, name = self._message_type.__module__.split(".")[0], self._message_type.__name__
+        # Compared whole: what is no ROS node may call its type anything.
+        if endpoint.topic_type != (wanted := f"{package}/msg/{name}"):
+            return f"{who} on {self.topic} sends {endpoint.topic_type}, expected {wanted}"
         offered = endpoint.qos_profile
         reason = qos.incompatibility(offered.reliability, offered.durability, self._profile)
         return f"{who} on {self.topic} has incompatible QoS, {reason}" if reason else None

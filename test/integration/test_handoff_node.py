@@ -286,6 +286,30 @@ class TestStart:
         assert len(robot.commands) <= before + 1  # one may have been under way
         robot.node.trigger_activate()
         robot.until_state(HandoffState.EXECUTING)
+        assert len(robot.test.get_publishers_info_by_topic("/diagnostics")) == 1
+
+    def test_an_arm_moved_while_the_node_was_inactive_is_not_pulled_back(self, robot):
+        robot.until_state(HandoffState.EXECUTING)
+        robot.node.trigger_deactivate()
+        robot.posture["shoulder_pan_joint"] += 1.0
+        robot.until(
+            lambda: robot.node._measured()[0] == robot.posture["shoulder_pan_joint"], "the move"
+        )
+        time.sleep(0.2)  # commands of the time before are over
+        robot.commands.clear()
+        robot.node.trigger_activate()
+        robot.until(lambda: robot.commands, "a command")
+        assert abs(robot.commands[0][0] - robot.posture["shoulder_pan_joint"]) < 0.05
+
+    def test_a_service_that_was_refused_does_nothing_later(self, robot):
+        robot.until_state(HandoffState.EXECUTING)
+        robot.node.trigger_deactivate()
+        epoch = robot.node._handoff.epoch
+        for _ in range(3):
+            assert not robot.call("reset").success
+        robot.node.trigger_activate()
+        robot.until_state(HandoffState.EXECUTING)
+        assert robot.state.epoch <= epoch + 2  # of the resume, and of a clock gone on meanwhile
 
 
 @pytest.fixture
@@ -322,3 +346,4 @@ def test_a_clock_that_stands_still_holds_the_last_command(simulated):
         return counts[-1] == counts[-2]
 
     robot.until(at_rest, "no tick while time stands still")
+    robot.until_says("control timer", "the node's clock stands still")

@@ -147,3 +147,35 @@ def test_a_cleared_source_answers_nothing_from_before(make):
             break
     assert [a.stamp < 100.0 for a in rig.answers] == [True]
     assert rig.answers[0].positions[0, 0] == 0.3
+
+
+def test_an_answer_that_comes_after_the_stop_is_not_published(make):
+    entered, go_on = threading.Event(), threading.Event()
+
+    def infer(frame, request):
+        entered.set()
+        assert go_on.wait(20)
+        return np.zeros((1, 1)), {}, ""
+
+    rig = make(infer)
+    rig.see(100.0)
+    rig.ask(1)
+    assert entered.wait(20)
+    assert not rig.loop.stop(patience=0.0)
+    go_on.set()
+    assert rig.loop.stop(patience=20)
+    assert rig.answers == []
+    assert rig.loop.dropped.as_dict() == {"stopped": 1}
+
+
+def test_a_source_that_breaks_does_not_end_the_thread(make):
+    rig = make()
+    rig.see(100.0)
+    rig.loop._source.now = lambda: 1 / 0
+    rig.ask(1)
+    assert rig.changes.acquire(timeout=20)
+    assert rig.loop.trouble.startswith("ZeroDivisionError")
+    assert "wait_frame" in rig.loop.traceback
+    rig.loop._source.now = lambda: rig.time
+    rig.ask(2)
+    assert rig.published.acquire(timeout=20)

@@ -8,6 +8,7 @@ import time
 import pytest
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 from std_msgs.msg import String
 
 from phyai_ros.nodes import qos
@@ -104,3 +105,12 @@ def test_a_timed_stream_tells_how_long_the_message_took(node, log):
     assert 0.0 <= ages[0] <= time.monotonic() - before
     stream.destroy()
     node.destroy_publisher(publisher)
+
+
+@pytest.mark.parametrize("foreign", ["Shape", "a/b/c/d", ""])
+def test_a_publisher_that_is_no_ros_node_is_named_and_breaks_nothing(node, log, foreign):
+    stream = make(node, log, lambda message: None)
+    said = stream._mismatch(
+        TopicEndpointInfo(node_name="shapes", node_namespace="/", topic_type=foreign)
+    )
+    assert said == f"publisher /shapes on /words sends {foreign}, expected std_msgs/msg/String"
