@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from phyai_ros.control.align import AlignConfig, CameraStream, ObservationAligner
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
-from phyai_ros.engine.policy import Policy
 from phyai_ros.nodes.answering import Answering
 from phyai_ros.robots.binding import Binding
 from phyai_ros.robots.robot import Robot
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim.expert import Expert
 from phyai_ros.sim.world import World
+
+if TYPE_CHECKING:
+    from phyai_ros.engine.policy import Policy  # torch: the expert needs none
 
 
 class Player(Protocol):

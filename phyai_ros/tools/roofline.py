@@ -188,11 +188,13 @@ def sentence(result: Roofline) -> str:
         text += f"{1e3 * result.slack:.0f} ms of slack to the next handoff"
     else:
         text += f"{-1e3 * result.slack:.0f} ms short at each handoff"
-    if not result.real_time:
-        left = load.horizon - load.execution_horizon
-        text += f"; a delay of {result.delay} rows, {left} left of the chunk: the arm waits"
-        if result.boundary <= load.horizon - result.boundary:
-            text += f" unless {result.boundary} to {load.horizon - result.boundary} are executed"
+    left, delay = load.horizon - load.execution_horizon, result.delay
+    if delay > left:
+        text += f"; the delay is {delay} rows and {left} are left of the chunk: the arm waits"
+    elif delay > load.execution_horizon:
+        text += f"; in effect {delay} rows are executed of each chunk"
+    if not result.real_time and delay <= load.horizon - delay:
+        text += f"; execute {delay} to {load.horizon - delay}"
     return text
 
 

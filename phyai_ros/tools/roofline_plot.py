@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from phyai_ros.control.roofline import Roofline, curve
 from phyai_ros.tools.plots import _FAINT, _INK, _LINES, _STYLE
@@ -63,8 +64,17 @@ def _plane(axis: Axes, results: Sequence[Roofline]) -> None:
             label=f"{r.workload.name}: slack {1e3 * r.slack:.0f} ms",
         )
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        side.set_minor_formatter(FuncFormatter(_some))
     axis.set_xlabel("executed rows × time of a row, ms (dotted: from one row to the whole chunk)")
     axis.set_ylabel("inference and transport, ms (whisker: p99)")
+
+
+def _some(value: float, place: int) -> str:
+    """Labels of 2 and 5 between the powers of ten."""
+    first = f"{value:.0e}"[0]
+    return f"{value:g}" if first in "25" else ""
 
 
 def _cycle(axis: Axes, results: Sequence[Roofline]) -> None:

@@ -429,6 +429,7 @@ def test_a_clock_that_jumps_clears_the_buffers(robot_file):
         ("device", "tpu", "known: cpu, cuda, cuda:N"),
         ("precision", "int4", "'precision' is 'int4'; allowed: one of 'float32', 'bfloat16'"),
         ("synchronizer", "exact", "allowed: one of 'aligner', 'message_filters'"),
+        ("handoff", "rtc_trained", "gr00t_ur10e_small can do ['blend', 'ensemble', 'replace'"),
         ("instruction", " ", "instruction is empty"),
     ],
 )

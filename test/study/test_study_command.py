@@ -1,0 +1,103 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""``phyai-ros study`` as a user runs it, with the scripted expert: files, resuming, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from phyai_ros.tools import study
+
+WORDS = ["--checkpoint", "expert", "--task", "follow", "--delay-ms", "0,400", "--time-limit", "4"]
+
+
+def run(out, *words, wanted=0):
+    assert study.main([*WORDS, "--episodes", "2", "--out", str(out), *words]) == wanted
+
+
+def test_two_runs_write_the_same_bytes_in_one_process_or_in_two(tmp_path):
+    methods = ("--handoff", "replace,synchronous")
+    run(tmp_path / "a", *methods)
+    run(tmp_path / "b", *methods, "--jobs", "2")
+    for name in ("study.json", "study.md", "study_s8.png"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    result = json.loads((tmp_path / "a" / "study.json").read_text())
+    assert [(e["handoff"], e["delay"]) for e in result["conditions"]] == [
+        ("replace", "0 ms"),
+        ("synchronous", "0 ms"),
+        ("replace", "400 ms"),
+        ("synchronous", "400 ms"),
+    ]
+    assert all(e["episodes"] == 2 for e in result["conditions"])
+
+
+def test_all_leaves_out_what_the_policy_cannot_do_and_says_so(tmp_path, capsys):
+    run(tmp_path / "a", "--handoff", "all", "--episodes", "1")
+    said = capsys.readouterr()
+    assert "cannot be guided by rtc_identity" in said.err
+    names = {
+        e["handoff"] for e in json.loads((tmp_path / "a/study.json").read_text())["conditions"]
+    }
+    assert names == {"synchronous", "replace", "blend", "ensemble"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path, number):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "phyai_ros.tools", "study", *WORDS, "--jobs", "2"]
+    command += ["--handoff", "replace,blend", "--episodes", "40", "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
+    )
+    try:
+        while process.poll() is None and not _rows(out):
+            signal.sigtimedwait([signal.SIGUSR2], 0.1)  # no busy wait
+        assert _rows(out), process.stderr.read()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert process.returncode == (130 if number == signal.SIGINT else 143)
+    assert "goes on from there" in said
+    done = _rows(out)
+    assert 0 < len(done) < 160
+    study.main([*WORDS, "--handoff", "replace,blend", "--episodes", "2", "--out", str(out)])
+    assert _rows(out)[: len(done)] == done  # nothing was done twice
+    whole = tmp_path / "whole"
+    study.main([*WORDS, "--handoff", "replace,blend", "--episodes", "2", "--out", str(whole)])
+    assert (out / "study.json").read_bytes() == (whole / "study.json").read_bytes()
+
+
+def _rows(out):
+    path = out / "episodes.jsonl"
+    return path.read_text().splitlines()[1:] if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--handoff", "rtc"), "handoff: expected one of ['blend', 'ensemble'"),
+        (("--handoff", "seam"), "'seam' needs a policy that can be guided so; expert can do"),
+        (("--horizon", "17"), "--horizon: expected 1 to 16, found 17"),
+        (("--horizon", "many"), "--horizon: expected whole numbers"),
+        (("--delay-ms", "soon"), "delay 'soon': expected milliseconds"),
+        (("--speed", "0"), "the task follow needs a speed above 0"),
+        (("--speed", "9"), "conveyor speed 9.0 m/s"),
+        (("--robot", "ur11"), "ur11"),
+        (("--jobs", "0"), "--jobs: expected at least 1"),
+        (("--delay-from", "/nowhere.json"), "/nowhere.json: No such file"),
+    ],
+)
+def test_refusals_say_what_is_expected(tmp_path, capsys, words, text):
+    run(tmp_path / "out", *words, wanted=2)
+    assert text in capsys.readouterr().err
