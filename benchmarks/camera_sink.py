@@ -30,6 +30,7 @@ from phyai_ros.control.align import CameraStream, NotReady, ObservationAligner
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.clock import RosSeconds
 from phyai_ros.nodes.diagnostics import EdgeLog
+from phyai_ros.nodes.memory import keep_freed_memory
 from phyai_ros.nodes.sensors import Cameras, CameraTopic, FrameSource, Joints
 
 
@@ -133,6 +134,8 @@ def main() -> None:
     parser.add_argument("path", choices=("phyai", "classic"))
     parser.add_argument("--cameras", nargs="+", choices=CAMERAS, default=CAMERAS)
     arguments = parser.parse_args()
+    if arguments.path == "phyai":
+        keep_freed_memory()  # as policy_node does
     rclpy.init()
     node = rclpy.create_node(f"camera_sink_{arguments.path}")
     sink = {"phyai": Phyai, "classic": Classic}[arguments.path](node, arguments.cameras)

@@ -20,6 +20,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import Image, JointState
 
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.memory import keep_freed_memory
 
 CAMERAS = ("left", "right", "wrist")
 JOINTS = (
@@ -40,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0)
     seconds = parser.parse_args().seconds
+    keep_freed_memory()  # a driver has its buffers
     rclpy.init()
     node = rclpy.create_node("camera_source")
     cameras = [

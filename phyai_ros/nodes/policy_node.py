@@ -31,6 +31,7 @@ from phyai_ros.nodes.frame_source import FrameSource, camera_topics, make_aligne
 from phyai_ros.nodes.history import History
 from phyai_ros.nodes.inference import Answer, InferenceLoop
 from phyai_ros.nodes.instruction import clean_instruction
+from phyai_ros.nodes.memory import keep_freed_memory
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.policy_status import aligner_status, inference_status
 from phyai_ros.nodes.sensors import Cameras, Joints
@@ -274,6 +275,7 @@ def _device(name: str) -> str:
 
 
 def main() -> int:
+    keep_freed_memory()
     return lifecycle.run(PolicyNode)
 
 
