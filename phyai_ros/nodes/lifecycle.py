@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -121,8 +121,8 @@ def autostart(node: ManagedNode) -> bool:
     return node.trigger_configure() == _SUCCESS and node.trigger_activate() == _SUCCESS
 
 
-def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = None) -> int:
-    """Run one node until it is told to stop. Exit status: 0 stopped, 1 failed.
+def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one node until it is told to stop, then end the process: status 0 stopped, 1 failed.
 
     Signals are not left to rclpy: it would invalidate the context first, and a node could neither
     bring its robot to rest nor say goodbye. The executor spins on a thread of its own, so that
@@ -159,7 +159,6 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
             node.destroy_node()
         rclpy.try_shutdown()
     _leave(status)
-    return status
 
 
 class _Spinner:
@@ -200,10 +199,9 @@ def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _leave(status: int) -> None:
-    """An inference still running in native code would hold up the interpreter's end."""
-    workers = [t for t in threading.enumerate() if t is not threading.main_thread()]
-    if any(t.name.startswith("phyai") or t.name == "executor" for t in workers):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+def _leave(status: int) -> NoReturn:
+    """At once: with a policy loaded the interpreter's own end collects garbage for seconds, and an
+    inference still running in native code would hold it up altogether."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,52 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""How a node's process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import atexit
+from phyai_ros.nodes import handoff_node
+atexit.register(print, "the interpreter's own end")
+handoff_node.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_that_is_told_to_stop_does_not_wait_for_the_interpreters_own_end(number):
+    # With a policy loaded that takes seconds, in which whoever stops the graph has to kill it.
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, "--ros-args", "-p", "dry_run:=true"],
+        env={**os.environ, "ROS_DOMAIN_ID": "63"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = ""
+    while "WAITING" not in said:  # it is active
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    process.send_signal(number)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said + rest
+    assert "the interpreter's own end" not in rest
+
+
+def test_a_node_that_cannot_be_configured_ends_with_status_1_and_says_why():
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "--ros-args", "-p", "robot:=r2d2"],
+        env={**os.environ, "ROS_DOMAIN_ID": "63"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert "r2d2" in ended.stderr
