@@ -80,10 +80,10 @@ class Seat:
                 self.give_up(now, "")
             return
         self._request = None
-        refusal = self._refusal
-        if refusal is not None and refusal.reason is not Reason.NOT_YET:
+        waited = self._refusal
+        if waited is not None and waited.reason is not Reason.NOT_YET:
             self._collector.delay(
-                request.request_id, now, refusal.reason.value, refusal.stream, str(refusal)
+                request.request_id, now, waited.reason.value, waited.stream, str(waited)
             )
         try:
             answered = self._session.answering.answer(

@@ -56,7 +56,7 @@ def main(words: Sequence[str]) -> int:
         console.fail(str(error))
         return 2
     try:
-        count = player.play(options.rate, options.delay, stop)
+        count = player.play(options.rate, options.delay, options.duration, stop)
     except BagError as error:
         console.fail(str(error))
         return 1
@@ -80,6 +80,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--delay", type=float, default=1.0, metavar="S", help="for discovery, first (%(default)s)"
     )
+    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="0: all of it")
     parser.add_argument("--no-clock", action="store_true", help="do not publish /clock")
     return parser.parse_args(words)
 

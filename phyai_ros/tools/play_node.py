@@ -48,15 +48,17 @@ class Player:
         if self._own_clock:
             self._clock = self._node.create_publisher(Clock, _CLOCK, qos.clock())
 
-    def play(self, rate: float, delay: float, stop: threading.Event) -> int:
+    def play(self, rate: float, delay: float, duration: float, stop: threading.Event) -> int:
         """Messages published, until the bag or ``stop`` ends it. rate: times real time. delay:
-        seconds to wait first. Raises BagError."""
+        seconds to wait first. duration: seconds of the bag, 0 for all. Raises BagError."""
         stop.wait(delay)
         start: tuple[float, int] | None = None
         count = 0
         for message in self._bag.messages(self._topics):
             if start is None:
                 start = time.monotonic(), message.time_ns
+            if duration and message.time_ns >= start[1] + duration * 1e9:
+                break
             due = start[0] + (message.time_ns - start[1]) / 1e9 / rate
             wait = due - time.monotonic()
             if wait > 0:
