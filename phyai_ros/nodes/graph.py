@@ -18,6 +18,7 @@ from phyai_ros.nodes import arguments, model_file
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
+from phyai_ros.sim.task import TASKS
 
 ARGUMENTS = (
     Argument("model", "gr00t", "policy: a name in config/models, or a YAML file", known="models"),
@@ -50,7 +51,9 @@ ARGUMENTS = (
     Argument("dry_run", False, "log the commands and send none: the first run on a real arm"),
     Argument("seed", 0, "of the policy's noise and the first episode", low=0, high=2**31),
     Argument("use_sim_time", False, "time from /clock; the simulator then publishes it"),
+    Argument("task", "reach", "sim: what the episodes are about", choices=TASKS),
     Argument("conveyor_speed", 0.0, "sim: m/s of the target block", low=0.0, high=0.3),
+    Argument("conveyor_reversing", False, "sim: the conveyor turns round at random"),
     Argument("threads", 0, "CPU threads of the policy; 0: by the machine", low=0, high=256),
 )
 STOP_ORDER = ("handoff_node", "policy_node", "sim_node")
@@ -99,7 +102,9 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
                     "publish_clock": values["use_sim_time"],
                     "seed": values["seed"],
                     "instruction": values["instruction"] or "sampled",
+                    "task": values["task"],
                     "conveyor_speed": values["conveyor_speed"],
+                    "conveyor_reversing": values["conveyor_reversing"],
                 },
                 _ONE_THREAD,
                 "the simulated robot",

@@ -14,6 +14,7 @@ import numpy as np
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim.scene import BLOCK_HALF, COLOURS
 
+TASKS = ("reach", "follow")
 WORKSPACE = np.array([[0.45, 0.83], [-0.33, 0.33]])
 """Where block centres may lie: x and y range in base_link, m."""
 SEPARATION = 0.13

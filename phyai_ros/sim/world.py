@@ -16,7 +16,7 @@ from phyai_ros.sim.scene import CAMERAS
 from phyai_ros.sim.state import State
 
 ROBOTS = ("ur10e",)
-TASKS = ("reach", "follow")
+TASKS = task.TASKS
 FOLLOW_SPEED = 0.04
 """Of the block in ``follow`` where no conveyor is given, m/s."""
 
