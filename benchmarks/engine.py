@@ -13,7 +13,9 @@ import copy
 import json
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,14 @@ import synthetic
 import torch
 
 from phyai_ros.engine.layers.select import FastOperators
+from phyai_ros.engine.layers.tune import Table
+from phyai_ros.engine.policy import Policy
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
 BOUNDS_MS = {"pi05_48": 11.0, "pi05_200": 12.0, "pi0_48": 11.5, "gr00t": 8.0, "pi05_48_b32": 260.0}
+FEW = ("41", "50")
+"""Rows of the action models."""
 STAGES = ("vision", "prefix", "solver")
 WORST_ERROR = 3e-2
 NOTHING = Observation({}, np.zeros(0), "")
@@ -45,6 +51,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder for rows, table and profiles")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--compile-workers", type=int, default=0)
+    parser.add_argument("--like", type=Path, help="LeRobot pi05 folder, for the work 'request'")
+    parser.add_argument("--budget", type=float, default=1e9, help="begin no work after, seconds")
+    parser.add_argument("--refine", action="store_true", help="choose operators in the model")
     parser.add_argument("--no-dependent", action="store_true", help="and without early launches")
     options = parser.parse_args()
     device = torch.device("cuda")
@@ -54,11 +63,15 @@ def main() -> int:
     say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: {roofs}")
     rows, tables = [], {}
     for work in options.work.split(","):
+        if time.perf_counter() - STARTED > options.budget:
+            say(f"{work}: no time left")
+            continue
         try:
-            row, table = run(work, device, options)
+            if work == "request":
+                row, table = request(device, options), {}
+            else:
+                row, table = run(work, device, options)
         except Exception as error:
-            import traceback
-
             traceback.print_exc()
             row = {"work": work, "error": str(error)[:500], "passed": False}
             table = {}
@@ -73,6 +86,10 @@ def main() -> int:
             record.save("engine.jsonl", entry)
     if options.out:
         (options.out / "operators.json").write_text(json.dumps(tables, indent=1))
+        table = Table(device)
+        (options.out / "choices.json").write_text(
+            json.dumps(table.choices, indent=1, sort_keys=True) + "\n"
+        )
     print(json.dumps(rows[-1]))
     return 0 if all(row["passed"] for row in rows) else 1
 
@@ -130,8 +147,11 @@ def run(work: str, device: torch.device, options: Any) -> tuple[dict[str, Any], 
     noise = torch.randn(adapter.noise_shape(batch), device=device, generator=generator)
     reference = Runner(adapter, device, "reference")
     plain = answers(reference, observations, noise)
-    eager = [total(reference.run(observations, noise)[0].stages) for _ in range(4)]
+    eager = [total(reference.run(observations, noise)[0].stages) for _ in range(2)]
     say(f"{work}: built, eager reference {1e3 * min(eager):.1f} ms")
+    measured: dict[str, dict[str, float]] = {}
+    if options.refine:
+        measured = refine(work, adapter, device, observations, noise)
     runner = Runner(adapter, device)
     begin = time.perf_counter()
     eager_fused = answers(runner, observations, noise)
@@ -155,7 +175,7 @@ def run(work: str, device: torch.device, options: Any) -> tuple[dict[str, Any], 
         **summary(times),
     }
     row["ratio_to_eager"] = round(row["eager_ms"] / row["p50_ms"], 1)
-    if batch == 1:
+    if batch == 1 and work in ("pi05_48", "gr00t"):
         exact = wide(adapter, device, observations, noise)
         row["fused_vs_float32"] = error(fused, exact)
         row["reference_vs_float32"] = error(plain, exact)
@@ -175,13 +195,58 @@ def run(work: str, device: torch.device, options: Any) -> tuple[dict[str, Any], 
     row["passed"] = bool(close and (bound is None or row["p50_ms"] <= bound))
     say(json.dumps({k: v for k, v in row.items() if k != "wanted"}))
     if options.profile:
-        profile(work, runner, observations, noise, options.out)
-    table = getattr(getattr(runner.operators, "table", None), "times", {})
+        profile(work, adapter, device, observations, noise, options.out)
+    table = measured | getattr(getattr(runner.operators, "table", None), "times", {})
     for key, candidates in sorted(table.items()):
         ranked = sorted(candidates.items(), key=lambda item: item[1])
         text = ", ".join(f"{name} {1e6 * t:.1f}" for name, t in ranked[:3])
         print(f"  {key}: {text}; library {1e6 * candidates['library']:.1f} us")
     return row, {k: {n: round(1e6 * t, 2) for n, t in v.items()} for k, v in table.items()}
+
+
+def request(device: torch.device, options: Any) -> dict[str, Any]:
+    """A whole request of pi05: raw images on the host to robot units there, and what of it is not
+    the model."""
+    with tempfile.TemporaryDirectory() as folder:
+        adapter = synthetic.request(options.like, Path(folder), device, torch.bfloat16)
+    begin = time.perf_counter()
+    policy = Policy(adapter, device)
+    rng = np.random.default_rng(0)
+    views = [
+        {k: rng.integers(0, 255, (480, 640, 3), dtype=np.uint8) for k in adapter.spec.cameras}
+        for _ in range(4)
+    ]
+    states = rng.normal(0, 0.3, (4, adapter.spec.state_dim))
+    requests = [Observation(v, s, "pick up the cup") for v, s in zip(views, states, strict=True)]
+    policy.warm_up(dict.fromkeys(adapter.spec.cameras, (480, 640)))
+    configure = time.perf_counter() - begin
+    whole, rest, stages = [], [], []
+    for i in range(max(options.runs, options.long) + 10):
+        start = time.perf_counter()
+        chunk = policy.infer(requests[i % 4])
+        seconds = time.perf_counter() - start
+        if i >= 10:
+            whole.append(seconds)
+            rest.append(seconds - total(chunk.stages))
+            stages.append(chunk.stages)
+    row = {
+        "work": "request",
+        "replayed": policy.runner.replayed,
+        "tokens": adapter.prepare(requests[:1]).tokens.shape[1],
+        "configure_s": round(configure, 1),
+        "runs": len(whole),
+        "whole_p50_ms": round(1e3 * percentile(whole, 50), 3),
+        "whole_p99_ms": round(1e3 * percentile(whole, 99), 3),
+        "p99_over_p50": round(percentile(whole, 99) / percentile(whole, 50), 4),
+        "outside_model_p50_ms": round(1e3 * percentile(rest, 50), 3),
+        "stages_p50_ms": {
+            s: round(1e3 * percentile([x[s] for x in stages], 50), 3) for s in stages[0]
+        },
+        "wanted": {"outside_model_p50_ms": 0.6, "p99_over_p50": 1.03},
+    }
+    row["passed"] = row["outside_model_p50_ms"] <= 0.6 and row["p99_over_p50"] <= 1.03
+    say(json.dumps(row))
+    return row
 
 
 def answers(runner: Runner, observations: Any, noise: torch.Tensor) -> torch.Tensor:
@@ -250,13 +315,60 @@ def without_dependent(
     }
 
 
+def refine(
+    work: str, adapter: Any, device: torch.device, observations: Any, noise: torch.Tensor
+) -> dict[str, dict[str, float]]:
+    """Choose the solver's operators by the time of the whole captured solver: alone, an operator
+    does not show how it starts behind the one in front. -> every operator's time alone."""
+    runner = Runner(adapter, device)
+    assert isinstance(runner.operators, FastOperators)
+    table = runner.operators.table
+
+    def solver_seconds() -> float:
+        runner._graphs = None
+        runner.capture(NOTHING, (len(observations),))
+        times = [runner.run(observations, noise)[0].stages["solver"] for _ in range(12)]
+        return percentile(times[2:], 50)
+
+    now = solver_seconds()
+    say(f"{work}: solver {1e3 * now:.3f} ms with operators chosen alone")
+    few = [k for k in table.times if " T50 " in k or " T41 " in k or k.split("x")[0][-2:] in FEW]
+    for key in sorted(few, key=lambda k: -min(table.times[k].values())):
+        alone = table.times[key]
+        ranked = sorted(alone, key=alone.__getitem__)
+        best_choice = table.choices[key]
+        for choice in ranked[:8]:
+            if choice == best_choice or alone[choice] > 1.5 * alone[ranked[0]]:
+                continue
+            table.choices[key] = choice
+            then = solver_seconds()
+            if then < now:
+                now, best_choice = then, choice
+        table.choices[key] = best_choice
+        say(f"{work}: {key}: {best_choice} (alone {ranked[0]}), solver {1e3 * now:.3f} ms")
+    table.save()
+    return table.times
+
+
 def profile(
-    work: str, runner: Runner, observations: Any, noise: torch.Tensor, out: Path | None
+    work: str,
+    adapter: Any,
+    device: torch.device,
+    observations: Any,
+    noise: torch.Tensor,
+    out: Path | None,
 ) -> None:
-    """Kernels of one replay by total time."""
+    """Kernels of one replay by total time. Without early launches: a kernel that waits for the one
+    in front would be charged for it."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as torch_profile
 
+    runner = Runner(adapter, device)
+    if isinstance(runner.operators, FastOperators):
+        runner.operators.dependent = False
+    runner.capture(NOTHING, (len(observations),))
+    slow = summary(measure(runner, observations, noise, 20))
+    say(f"{work}: without early launches {json.dumps(slow)}")
     with torch_profile(activities=[ProfilerActivity.CUDA]) as session:
         for _ in range(3):
             runner.run(observations, noise)

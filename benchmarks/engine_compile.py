@@ -1,19 +1,20 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Compile the kernels that the benchmark's shapes may choose from, in parallel processes, into
-Triton's cache: run one candidate each. ``python benchmarks/engine_compile.py 3 12`` is worker 3
-of 12."""
+Triton's cache: run one candidate each, of shapes without a measured choice.
+``python benchmarks/engine_compile.py 3 12`` is worker 3 of 12."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import synthetic
 import torch
 
-from phyai_ros.engine.kernels import attention, gated_linear, skinny_linear
+from phyai_ros.engine.kernels import add_norm, attention, gated_linear, rope_cache, skinny_linear
 from phyai_ros.engine.layers.select import GATED_TILES, TILES, blocks_for
+from phyai_ros.engine.layers.tune import Table
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
@@ -24,6 +25,7 @@ PARTS = (
 )  # fmt: skip
 LINEAR = (
     (41, 4608, 1536, BRAIN, ""), (41, 6144, 1536, BRAIN, "gelu_tanh"), (41, 1024, 1536, BRAIN, ""),
+    (40, 1536, 1536, BRAIN, "silu"), (40, 1536, 1536, BRAIN, ""), (40, 1024, 1024, BRAIN, "relu"),
 )  # fmt: skip
 GATED = ((50, 4096, 1024, HALF),)
 ATTENTION = (  # T, heads, kv, d, L, masked, causal, parts, dtype
@@ -34,12 +36,14 @@ ATTENTION = (  # T, heads, kv, d, L, masked, causal, parts, dtype
 )  # fmt: skip
 
 
-def tasks(device: torch.device) -> Iterator[Callable[[], object]]:
+def tasks(device: torch.device, known: Iterable[str]) -> Iterator[Callable[[], object]]:
     def half(*shape: int, dtype: torch.dtype = HALF) -> torch.Tensor:
         return torch.randn(*shape, device=device, dtype=dtype)
 
     for t, heads, kv, d, keys, masked, causal, parts, dtype in ATTENTION:
-        for b in blocks_for(t * heads // kv, keys):
+        if any(f" T{t} H{heads}/" in name for name in known):
+            continue
+        for b in blocks_for(t * heads // kv, keys, d):
 
             def attend(t=t, heads=heads, kv=kv, d=d, keys=keys, masked=masked, causal=causal,
                        parts=parts, dtype=dtype, b=b):  # fmt: skip
@@ -55,6 +59,8 @@ def tasks(device: torch.device) -> Iterator[Callable[[], object]]:
 
             yield attend
     for m, n, k, dtype in PARTS:
+        if any(f" {m}x{n}x{k} " in name for name in known):
+            continue
         for tile in TILES:
             if tile.fits(n, k):
                 yield lambda m=m, n=n, k=k, dtype=dtype, tile=tile: skinny_linear.fused(
@@ -62,6 +68,8 @@ def tasks(device: torch.device) -> Iterator[Callable[[], object]]:
                     dependent=True,
                 )  # fmt: skip
     for m, n, k, dtype, activation in LINEAR:
+        if any(f" {m}x{n}x{k} " in name for name in known):
+            continue
         for tile in TILES:
             if tile.fits(n, k) and tile.splits == 1:
                 yield lambda m=m, n=n, k=k, dtype=dtype, a=activation, tile=tile: (
@@ -70,6 +78,26 @@ def tasks(device: torch.device) -> Iterator[Callable[[], object]]:
                         tile=tile, dependent=True,
                     )
                 )  # fmt: skip
+    vector = {n: torch.zeros(1536, device=device) for n in ("bias", "gate", "scale", "shift")}
+    for parts in (1, 2, 4, 6, 8, 12):
+        for m, width, kind, dtype, names in (
+            (50, 1024, "rms", HALF, ("gate", "scale", "shift")),
+            (41, 1536, "layer", BRAIN, ("bias", "scale", "shift")),
+            (41, 1536, "layer", BRAIN, ("bias",)),
+        ):
+            yield lambda m=m, w=width, kind=kind, dtype=dtype, names=names, parts=parts: (
+                add_norm.fused(
+                    torch.randn(m, w, device=device), torch.randn(parts, m, w, device=device),
+                    kind=kind, eps=1e-6, dtype=dtype, dependent=True,
+                    **{n: vector[n][:w] for n in names},
+                )
+            )  # fmt: skip
+    for parts in (1, 2, 4):
+        yield lambda parts=parts: rope_cache.fused(
+            torch.randn(parts, 50, 2560, device=device), torch.randn(1, 50, 256, device=device),
+            torch.randn(1, 50, 256, device=device), half(1, 1, 866, 256), half(1, 1, 866, 256),
+            heads=8, at=816, dependent=True,
+        )  # fmt: skip
     for m, n, k, dtype in GATED:
         for tile in GATED_TILES:
             yield lambda m=m, n=n, k=k, dtype=dtype, tile=tile: gated_linear.fused(
@@ -94,8 +122,9 @@ def main() -> None:
     worker, workers = int(sys.argv[1]), int(sys.argv[2])
     device = torch.device("cuda")
     failed = 0
+    known = Table(device).choices
     todo = [lambda: whole("pi05", device), lambda: whole("gr00t_n17", device)]
-    todo += list(tasks(device))
+    todo += list(tasks(device, known))
     for i, task in enumerate(todo):
         if i == worker < 2 or (worker >= 2 and i >= 2 and i % (workers - 2) == worker - 2):
             try:

@@ -3,23 +3,31 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.layout import from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel
 from phyai_ros.engine.models.gr00t_n17.model import Inputs as GrootInputs
+from phyai_ros.engine.models.paligemma import lerobot
+from phyai_ros.engine.models.paligemma.adapter import FlowAdapter
 from phyai_ros.engine.models.paligemma.config import GEMMA_VARIANTS, FlowConfig, SiglipConfig
 from phyai_ros.engine.models.paligemma.family import storage_dtype
 from phyai_ros.engine.models.paligemma.flow import Inputs as FlowInputs
 from phyai_ros.engine.models.pi0.model import Pi0
+from phyai_ros.engine.models.pi05.adapter import FAMILY
 from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.types import Observation, PolicySpec
 
@@ -46,15 +54,48 @@ class SyntheticAdapter:
         return list(actions.double().cpu().numpy())
 
 
+@lru_cache(maxsize=1)
+def flow_model(name: str, device: torch.device, dtype: torch.dtype) -> Any:
+    return _fill(
+        Pi05 if name == "pi05" else Pi0, published(), device, lambda n: storage_dtype(n, dtype)
+    )
+
+
+def published() -> FlowConfig:
+    return FlowConfig(SiglipConfig(), GEMMA_VARIANTS["gemma_2b"], GEMMA_VARIANTS["gemma_300m"])
+
+
 def flow(name: str, device: torch.device, dtype: torch.dtype, tokens: int, batch: int = 1) -> Any:
     """pi0 or pi05: three views of 224 x 224, ``tokens`` words, 50 x 32 actions, ten steps."""
-    config = FlowConfig(SiglipConfig(), GEMMA_VARIANTS["gemma_2b"], GEMMA_VARIANTS["gemma_300m"])
-    model = _fill(
-        Pi05 if name == "pi05" else Pi0, config, device, lambda n: storage_dtype(n, dtype)
-    )
+    config = published()
     spec = _spec(name, config.horizon, config.action_width, 10)
     shape = (config.horizon, config.action_width)
-    return SyntheticAdapter(spec, model, "flow_backward", flow_inputs(device, tokens, batch), shape)
+    inputs = flow_inputs(device, tokens, batch)
+    model = flow_model(name, device, dtype)
+    return SyntheticAdapter(spec, model, "flow_backward", inputs, shape)
+
+
+def request(like: Path, folder: Path, device: torch.device, dtype: torch.dtype) -> FlowAdapter:
+    """pi05 behind a LeRobot checkpoint's own preprocessing: ``like`` is the checkpoint's folder,
+    whose weights are not read and whose sizes are set to the published ones in ``folder``."""
+    for file in like.iterdir():
+        if file.name != "architecture.json" and file.is_file():
+            shutil.copy(file, folder)
+    sizes = {
+        "chunk_size": 50, "n_action_steps": 50, "max_state_dim": 32, "max_action_dim": 32,
+        "image_resolution": [224, 224], "tokenizer_max_length": 200,
+    }  # fmt: skip
+    config = folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | sizes))
+    steps = folder / "policy_preprocessor.json"
+    content = json.loads(steps.read_text())
+    for step in content["steps"]:
+        if step.get("registry_name") == "tokenizer_processor":
+            step["config"]["max_length"] = 200
+    steps.write_text(json.dumps(content))
+    _, spec, transforms = lerobot.read(FAMILY, Checkpoint(folder))
+    spec = replace(spec, guidance_methods=("rtc_identity",))
+    return FlowAdapter(spec, flow_model("pi05", device, dtype), transforms)
 
 
 def flow_inputs(device: torch.device, tokens: int, batch: int) -> FlowInputs:

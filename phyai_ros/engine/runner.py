@@ -128,6 +128,7 @@ class Runner:
                 if lengths != (None,):
                     adapter.token_lengths = tuple(lengths)  # type: ignore[attr-defined]
             self._batches = tuple(sorted({*self._batches, batch}))
+        torch.cuda.empty_cache()  # what tuning took
         return len(self._graphs)
 
     def _capture(self, observations: Sequence[Observation]) -> None:
@@ -179,7 +180,31 @@ class Runner:
         def predict(x: torch.Tensor, step: int) -> torch.Tensor:
             return model.predict(x, step, prefix, constants)
 
-        return self._solve(predict, noise, self.adapter.spec.denoising_steps, guide)
+        steps = self.adapter.spec.denoising_steps
+        signs: dict[Any, float] = {solver.flow_forward: 1.0, solver.flow_backward: -1.0}
+        sign = signs.get(self._solve)
+        if sign is not None and model is self.model and type(guide) is solver.RtcIdentity:
+            return self._identity_flow(predict, noise, steps, guide, sign)
+        return self._solve(predict, noise, steps, guide)
+
+    def _identity_flow(
+        self,
+        predict: solver.Predict,
+        x: torch.Tensor,
+        steps: int,
+        guide: solver.RtcIdentity,
+        sign: float,
+    ) -> torch.Tensor:
+        """``flow_forward`` (sign 1) or ``flow_backward`` (-1), a step's elementwise part in one
+        operator."""
+        limit = guide.limit if guide.limit is not None else float(steps)
+        for i in range(steps):
+            tau = i / steps
+            x = self.operators.flow_step(
+                x, predict(x, i), guide.target, guide.weights, sign=sign, rest=1.0 - tau,
+                pull=solver.rtc_weight(tau, limit), steps=steps,
+            )  # fmt: skip
+        return x
 
     # -- a request -------------------------------------------------------------------------------
     def run(

@@ -142,7 +142,7 @@ def test_requests_change_and_nothing_is_built():
             )
             for _ in range(batch)
         ]
-        guidance = [Guidance(rows, 2, "rtc_identity", 8) if i % 3 == 0 else None] * batch
+        guidance = [Guidance(rows, 2, "rtc_identity", 4) if i % 3 == 0 else None] * batch
         noise = torch.randn(policy.adapter.noise_shape(batch), generator=torch.Generator())
         found = policy.infer_batch(requests, noise, guidance)
         if i % 10 == 0:

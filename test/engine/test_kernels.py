@@ -7,13 +7,16 @@ import secrets
 import pytest
 import torch
 
+from phyai_ros.engine import solver
 from phyai_ros.engine.kernels import (
     _triton,
     add_norm,
     attention,
+    flow_step,
     gated_activation,
     gated_linear,
     rope_cache,
+    row_linear,
     skinny_linear,
 )
 
@@ -86,7 +89,7 @@ def test_add_norm(rand, dtype, dependent, kind, parts, extras):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dependent", DEPENDENT)
 @pytest.mark.parametrize("rows", [1, 41, 50, 70])
-@pytest.mark.parametrize("activation", ["", "gelu_tanh", "silu"])
+@pytest.mark.parametrize("activation", ["", "gelu_tanh", "silu", "relu"])
 def test_skinny_linear(rand, dtype, dependent, rows, activation):
     x, weight, bias = rand(rows, 192, dtype=dtype), rand(96, 192, dtype=dtype), rand(96)
     tile = skinny_linear.Tile(32, 64, 1, 3)
@@ -126,6 +129,47 @@ def test_gated(rand, dtype, dependent, activation):
     y = rand(9, 2 * 100, dtype=dtype)
     found = gated_activation.fused(y, activation, dependent=dependent)
     check(found, gated_activation.reference(y.double(), activation), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("rows", "n", "k"), [(50, 32, 1024), (50, 100, 32), (1, 5, 7)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_row_linear(rand, dependent, rows, n, k, biased):
+    x, weight, bias = rand(rows, k), rand(n, k), rand(n) if biased else None
+    assert row_linear.fits(x, weight)
+    found = row_linear.fused(x, weight, bias, dependent=dependent)
+    check(found, row_linear.reference(*wide(x, weight, bias)), torch.float32)
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_flow_step(rand, dependent, sign):
+    given = [rand(2, 13, 30) for _ in range(4)]
+    options = {"sign": sign, "rest": 0.7, "pull": 1.9, "steps": 10}
+    found = flow_step.fused(*given, **options, dependent=dependent)
+    check(found, flow_step.reference(*wide(*given), **options), torch.float32)
+
+
+@pytest.mark.parametrize("name", ["flow_forward", "flow_backward"])
+def test_flow_steps_are_the_solvers_own(rand, name):
+    """The fused step's definition, repeated, against the solver with the same guide."""
+    x, target = rand(1, 6, 4).double(), rand(1, 6, 4).double()
+    weights, matrix = rand(1, 6, 4).abs().double(), rand(4, 4).double()
+    guide, steps = solver.RtcIdentity(target, weights), 5
+    sign = {"flow_forward": 1.0, "flow_backward": -1.0}[name]
+
+    def predict(at, step):
+        return at @ matrix + step
+
+    expected = solver.SOLVERS[name](predict, x, steps, guide)
+    for i in range(steps):
+        pull = solver.rtc_weight(i / steps, float(steps))
+        x = flow_step.reference(
+            x, predict(x, i), target, weights, sign=sign, rest=1 - i / steps, pull=pull, steps=steps
+        )
+    torch.testing.assert_close(x, expected, rtol=1e-9, atol=1e-9)
 
 
 @needs_triton

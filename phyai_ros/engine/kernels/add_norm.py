@@ -49,7 +49,7 @@ def reference(
 
 
 @jit
-def _kernel(
+def add_norm_kernel(
     x_ptr, branch_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
     rows, width, eps,
     PARTS: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
@@ -115,7 +115,7 @@ def fused(
     parts = 0 if branch is None else branch.shape[0] if branch.ndim == 3 else 1
     block = power_of_two(width)
     options = {"launch_pdl": True} if dependent else {}
-    _kernel[(rows,)](
+    add_norm_kernel[(rows,)](
         x, branch if branch is not None else x, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
         shift if shift is not None else x, out, rows, width, eps,

@@ -2,8 +2,8 @@
 """Attention of few queries over many keys, the keys split over blocks.
 
 Queries that share a key-value head are folded into one tile, so keys and values are read once.
-Each split leaves its unnormalised sum, maximum and denominator; a second launch joins them
-(Flash-Decoding, Dao et al. 2023). One split needs no second launch.
+Each split leaves its own mean of the values, its maximum and its denominator; a second launch joins
+them (Flash-Decoding, Dao et al. 2023). One split needs no second launch.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def reference(
 
 
 @unspecialised("q_parts")
-def _kernel(
+def attention_kernel(
     q_ptr, k_ptr, v_ptr, exists_ptr, bias_ptr, out_ptr, sum_ptr, low_ptr,
     T, L, scale, q_parts, q_part, q_batch, q_row, q_head,
     k_batch, k_head, k_row, v_batch, v_head, v_row, keys_per_split,
@@ -142,13 +142,15 @@ def _kernel(
         tl.store(out, y.to(out_ptr.dtype.element_ty), mask=q_there)
     else:
         place = (split * tl.num_programs(2) + tl.program_id(2)) * GROUP * T + rows
-        tl.store(sum_ptr + place[:, None] * D + i[None, :], total, mask=q_there)
+        y = total / tl.where(norm == 0.0, 1.0, norm)[:, None]
+        at = sum_ptr + place[:, None] * D + i[None, :]
+        tl.store(at, y.to(sum_ptr.dtype.element_ty), mask=q_there)
         tl.store(low_ptr + 2 * place, high, mask=there)
         tl.store(low_ptr + 2 * place + 1, norm, mask=there)
 
 
 @jit
-def _join(
+def join_kernel(
     sum_ptr, low_ptr, out_ptr, T, rows, B,
     KV: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr,
     SPLITS: tl.constexpr, WIDE_SPLITS: tl.constexpr, PDL: tl.constexpr,
@@ -168,11 +170,11 @@ def _join(
     top = tl.where(top == float("-inf"), 0.0, top)
     denominator = tl.sum(norm * tl.exp2(high - top), 0)
     inverse = 1.0 / tl.where(denominator == 0.0, 1.0, denominator)
-    weight = tl.exp2(high - top) * inverse
+    weight = norm * tl.exp2(high - top) * inverse
     parts = tl.load(
         sum_ptr + place[:, None] * D + i[None, :],
         mask=(s < SPLITS)[:, None] & inside[None, :], other=0.0,
-    )  # fmt: skip
+    ).to(tl.float32)  # fmt: skip
     y = tl.sum(parts * weight[:, None], 0)
     g = row // T
     t = row % T
@@ -203,14 +205,14 @@ def fused(
     splits = -(-keys // per_split)
     out = torch.empty(batch, length, heads * d, dtype=key.dtype, device=q.device)
     if splits > 1:
-        sums = torch.empty(splits, batch * kv * rows, d, dtype=torch.float32, device=q.device)
+        sums = torch.empty(splits, batch * kv * rows, d, dtype=key.dtype, device=q.device)
         lows = torch.empty(splits, batch * kv * rows, 2, dtype=torch.float32, device=q.device)
     else:
         sums = lows = out
     q_stride = q.stride()[-4:]
     options = {"launch_pdl": True} if dependent else {}
     seen = out if exists is None else exists.view(torch.uint8)
-    _kernel[(-(-rows // blocks.rows), splits, batch * kv)](
+    attention_kernel[(-(-rows // blocks.rows), splits, batch * kv)](
         q, key, value, seen, q if q_bias is None else q_bias, out, sums, lows,
         length, keys, d**-0.5 * 1.4426950408889634, parts, q.stride(0) if parts else 0,
         *q_stride[:3],
@@ -221,7 +223,7 @@ def fused(
         num_warps=blocks.warps, num_stages=blocks.stages, **options,
     )  # fmt: skip
     if splits > 1:
-        _join[(rows, batch * kv)](
+        join_kernel[(rows, batch * kv)](
             sums, lows, out, length, rows, batch, KV=kv, GROUP=group, D=d, WIDE=wide,
             SPLITS=splits, WIDE_SPLITS=power_of_two(splits), PDL=dependent,
             num_warps=1 if d < 128 else 2, **options,

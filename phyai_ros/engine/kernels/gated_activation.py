@@ -16,7 +16,7 @@ def reference(x: torch.Tensor, activation: str) -> torch.Tensor:
 
 
 @jit
-def _kernel(
+def gated_activation_kernel(
     x_ptr, out_ptr, N, BLOCK: tl.constexpr, ACTIVATION: tl.constexpr, PDL: tl.constexpr
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -37,7 +37,7 @@ def fused(x: torch.Tensor, activation: str, *, dependent: bool = False) -> torch
     out = torch.empty(m, n, dtype=x.dtype, device=x.device)
     block = min(power_of_two(n), 2048)
     options = {"launch_pdl": True} if dependent else {}
-    _kernel[(m, -(-n // block))](
+    gated_activation_kernel[(m, -(-n // block))](
         x, out, n, BLOCK=block, ACTIVATION=activation, PDL=dependent, num_warps=8, **options
     )
     return out

@@ -17,7 +17,7 @@ def reference(x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.T
 
 
 @jit
-def _kernel(
+def gated_linear_kernel(
     x_ptr, w_ptr, out_ptr, M, N, K,
     DEPTH_TOTAL: tl.constexpr, LINES: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
@@ -69,7 +69,7 @@ def fused(
     out = torch.empty(m, n, dtype=x.dtype, device=x.device)
     rows = 64  # the least that Hopper's warpgroup products take
     options = {"launch_pdl": True} if dependent else {}
-    _kernel[(n // tile.columns, -(-m // rows))](
+    gated_linear_kernel[(n // tile.columns, -(-m // rows))](
         x, weight, out, m, n, k,
         DEPTH_TOTAL=k, LINES=lines(k), ROWS=rows, COLUMNS=tile.columns, DEPTH=tile.depth,
         ACTIVATION=activation, IEEE=x.dtype == torch.float32, PDL=dependent,

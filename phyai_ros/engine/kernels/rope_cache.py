@@ -51,53 +51,59 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 
 @jit
-def _kernel(
+def rope_cache_kernel(
     y_ptr, cos_ptr, sin_ptr, q_ptr, key_ptr, value_ptr, q_norm_ptr, k_norm_ptr,
     T, at, rows, table_stride, cache_batch, cache_head, eps,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
-    PARTS: tl.constexpr, NORM: tl.constexpr, PDL: tl.constexpr,
+    BLOCK: tl.constexpr, PARTS: tl.constexpr, NORM: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
-    head = tl.program_id(1)
+    head = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     b = row // T
     t = row % T
     i = tl.arange(0, HALF)
     inside = i < D // 2
+    here = (head < HEADS + 2 * KV)[:, None] & inside[None, :]
     if PDL:
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
     cos = tl.load(cos_ptr + b * table_stride + t * D + i, mask=inside, other=0.0)
     sin = tl.load(sin_ptr + b * table_stride + t * D + i, mask=inside, other=0.0)
     width = (HEADS + 2 * KV) * D
-    first = tl.zeros([HALF], tl.float32)
-    second = tl.zeros([HALF], tl.float32)
+    first = tl.zeros([BLOCK, HALF], tl.float32)
+    second = tl.zeros([BLOCK, HALF], tl.float32)
     for part in tl.static_range(PARTS):
-        here = y_ptr + part * rows * width + row * width + head * D + i
-        first += tl.load(here, mask=inside, other=0.0).to(tl.float32)
-        second += tl.load(here + D // 2, mask=inside, other=0.0).to(tl.float32)
-    if head < HEADS + KV:
-        if NORM:
-            square = tl.sum(first * first + second * second, 0) / D
-            inverse = tl.rsqrt(square + eps)
-            weight = k_norm_ptr
-            if head < HEADS:
-                weight = q_norm_ptr
-            first *= inverse * tl.load(weight + i, mask=inside, other=0.0).to(tl.float32)
-            second *= inverse * tl.load(weight + D // 2 + i, mask=inside, other=0.0).to(tl.float32)
-        turned = first * cos - second * sin
-        second = second * cos + first * sin
-        first = turned
-    if head < HEADS:
-        out = q_ptr + (row * HEADS + head) * D + i
-    else:
-        kv = (head - HEADS) % KV
-        offset = b * cache_batch + kv * cache_head + (at + t) * D
-        base = value_ptr
-        if head < HEADS + KV:
-            base = key_ptr
-        out = base + offset + i
-    tl.store(out, first.to(q_ptr.dtype.element_ty), mask=inside)
-    tl.store(out + D // 2, second.to(q_ptr.dtype.element_ty), mask=inside)
+        source = y_ptr + part * rows * width + row * width + head[:, None] * D + i[None, :]
+        first += tl.load(source, mask=here, other=0.0).to(tl.float32)
+        second += tl.load(source + D // 2, mask=here, other=0.0).to(tl.float32)
+    is_query = (head < HEADS)[:, None]
+    is_value = (head >= HEADS + KV)[:, None]
+    one, other = first, second
+    if NORM:
+        inverse = tl.rsqrt(tl.sum(first * first + second * second, 1) / D + eps)[:, None]
+        q_one = tl.load(q_norm_ptr + i, mask=inside, other=0.0).to(tl.float32)[None, :]
+        k_one = tl.load(k_norm_ptr + i, mask=inside, other=0.0).to(tl.float32)[None, :]
+        q_two = tl.load(q_norm_ptr + D // 2 + i, mask=inside, other=0.0).to(tl.float32)[None, :]
+        k_two = tl.load(k_norm_ptr + D // 2 + i, mask=inside, other=0.0).to(tl.float32)[None, :]
+        one = first * inverse * tl.where(is_query, q_one, k_one)
+        other = second * inverse * tl.where(is_query, q_two, k_two)
+    turned = one * cos[None, :] - other * sin[None, :]
+    other = other * cos[None, :] + one * sin[None, :]
+    first = tl.where(is_value, first, turned)
+    second = tl.where(is_value, second, other)
+    first = first.to(q_ptr.dtype.element_ty)
+    second = second.to(q_ptr.dtype.element_ty)
+    if HEADS > 0:
+        out = q_ptr + (row * HEADS + head)[:, None] * D + i[None, :]
+        tl.store(out, first, mask=here & is_query)
+        tl.store(out + D // 2, second, mask=here & is_query)
+    kv = (head - HEADS) % KV
+    offset = (b * cache_batch + kv * cache_head + (at + t) * D)[:, None] + i[None, :]
+    is_key = here & (head >= HEADS)[:, None] & (head < HEADS + KV)[:, None]
+    tl.store(key_ptr + offset, first, mask=is_key)
+    tl.store(key_ptr + offset + D // 2, second, mask=is_key)
+    tl.store(value_ptr + offset, first, mask=here & is_value)
+    tl.store(value_ptr + offset + D // 2, second, mask=here & is_value)
 
 
 def fused(
@@ -121,12 +127,14 @@ def fused(
     q = torch.empty(batch, length, max(heads, 0), d, dtype=key.dtype, device=y.device)
     options = {"launch_pdl": True} if dependent else {}
     unused = y if norms is None else norms[0]
-    _kernel[(rows, heads + 2 * kv)](
+    half = power_of_two(d // 2)
+    block = max(1, min(power_of_two(heads + 2 * kv), (1024 if rows > 128 else 256) // half))
+    rope_cache_kernel[(rows, -(-(heads + 2 * kv) // block))](
         y, cos, sin, q if heads else key, key, value, unused,
         unused if norms is None else norms[1],
         length, at, rows, 0 if cos.shape[0] == 1 else length * d, key.stride(0), key.stride(1),
-        eps, HEADS=heads, KV=kv, D=d, HALF=power_of_two(d // 2),
+        eps, HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
         PARTS=y.shape[0] if y.ndim == 3 else 1, NORM=norms is not None, PDL=dependent,
-        num_warps=1 if d <= 128 else 2, **options,
+        num_warps=4 if block * half > 512 else 2, **options,
     )  # fmt: skip
     return q if heads else None

@@ -37,6 +37,8 @@ def lines(depth: int) -> int:
 def activate(x: torch.Tensor, name: str) -> torch.Tensor:
     if name == "gelu_tanh":
         return F.gelu(x, approximate="tanh")
+    if name == "relu":
+        return F.relu(x)
     return F.silu(x) if name == "silu" else x
 
 
@@ -67,11 +69,13 @@ def _activate(x, ACTIVATION: tl.constexpr):
         x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
     elif ACTIVATION == "silu":
         x = x * tl.sigmoid(x)
+    elif ACTIVATION == "relu":
+        x = tl.maximum(x, 0.0)
     return x
 
 
 @jit
-def _kernel(
+def skinny_linear_kernel(
     x_ptr, w_ptr, bias_ptr, out_ptr, M, N, K, x_stride,
     DEPTH_PER_SPLIT: tl.constexpr, LINES: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
@@ -124,7 +128,7 @@ def fused(
     out = torch.empty(shape, dtype=torch.float32 if parts else x.dtype, device=x.device)
     rows = 64  # the least that Hopper's warpgroup products take
     options = {"launch_pdl": True} if dependent else {}
-    _kernel[(n // tile.columns, tile.splits, -(-m // rows))](
+    skinny_linear_kernel[(n // tile.columns, tile.splits, -(-m // rows))](
         x, weight, bias if bias is not None else x, out, m, n, k, x.stride(0),
         DEPTH_PER_SPLIT=k // tile.splits, LINES=lines(k // tile.splits),
         ROWS=rows, COLUMNS=tile.columns, DEPTH=tile.depth,

@@ -18,9 +18,11 @@ from phyai_ros.engine.kernels import (
     _triton,
     add_norm,
     attention,
+    flow_step,
     gated_activation,
     gated_linear,
     rope_cache,
+    row_linear,
     skinny_linear,
 )
 from phyai_ros.engine.kernels.attention import Blocks
@@ -33,24 +35,40 @@ _SKINNY = 64
 _HALF = (torch.float16, torch.bfloat16)
 
 TILES = (
-    Tile(32, 64, 1, 6), Tile(32, 128, 1, 4), Tile(64, 64, 1, 5), Tile(16, 128, 1, 5),
-    Tile(32, 128, 2, 4), Tile(32, 128, 4, 4), Tile(64, 128, 4, 4), Tile(64, 64, 8, 5),
-    Tile(32, 128, 8, 4), Tile(64, 128, 2, 4),
+    Tile(16, 128, 1, 5), Tile(32, 64, 1, 6), Tile(32, 64, 1, 4), Tile(32, 128, 1, 4),
+    Tile(32, 128, 1, 3), Tile(64, 64, 1, 5), Tile(64, 64, 1, 3),
+    Tile(32, 128, 2, 4), Tile(64, 128, 2, 4), Tile(64, 64, 2, 3), Tile(64, 128, 2, 2),
+    Tile(32, 128, 4, 4), Tile(64, 128, 4, 4), Tile(64, 64, 4, 3), Tile(64, 64, 6, 4),
+    Tile(64, 128, 6, 3), Tile(64, 64, 8, 5), Tile(64, 64, 8, 3), Tile(32, 128, 8, 4),
+    Tile(32, 128, 8, 2), Tile(128, 64, 8, 3, 8), Tile(64, 64, 12, 3),
+    Tile(32, 256, 2, 2), Tile(64, 256, 2, 2, 8), Tile(32, 256, 4, 2), Tile(64, 256, 4, 2, 8),
+    Tile(32, 256, 8, 2), Tile(64, 256, 8, 2, 8), Tile(64, 128, 8, 3), Tile(64, 128, 8, 2),
 )  # fmt: skip
-GATED_TILES = (Tile(32, 64, 1, 5), Tile(32, 128, 1, 4), Tile(64, 64, 1, 4))
+"""Those with little shared memory let the next kernel start on the same multiprocessor."""
+GATED_TILES = (
+    Tile(32, 64, 1, 5), Tile(32, 64, 1, 3), Tile(32, 128, 1, 4), Tile(32, 128, 1, 3),
+    Tile(32, 128, 1, 2), Tile(64, 64, 1, 3, 8), Tile(16, 128, 1, 4), Tile(32, 256, 1, 2),
+    Tile(32, 128, 1, 4, 8), Tile(64, 128, 1, 2, 8),
+)  # fmt: skip
 _FEW = (
-    Blocks(64, 64, 1), Blocks(64, 64, 4, 2, 4), Blocks(64, 64, 7, 2, 8), Blocks(64, 32, 8, 2, 4),
-    Blocks(32, 64, 7, 2, 4), Blocks(64, 64, 14, 1, 8), Blocks(16, 64, 4, 2, 4), Blocks(64, 64, 2),
+    Blocks(64, 64, 1), Blocks(16, 64, 1, 2, 4), Blocks(16, 256, 1, 1, 4), Blocks(32, 256, 1, 1, 4),
+    Blocks(64, 256, 1, 1, 8), Blocks(32, 64, 1, 2, 4),
+    Blocks(64, 64, 7, 2, 8), Blocks(64, 32, 8, 2, 4), Blocks(32, 64, 7, 2, 4),
+    Blocks(64, 64, 14, 1, 8), Blocks(32, 64, 14, 1, 4), Blocks(128, 64, 14, 1, 8),
+    Blocks(64, 128, 7, 1, 8), Blocks(32, 32, 14, 2, 4), Blocks(64, 64, 14, 2, 8),
+    Blocks(64, 64, 14, 2, 4), Blocks(64, 32, 14, 2, 4), Blocks(64, 32, 28, 2, 4),
+    Blocks(64, 64, 7, 2, 4), Blocks(128, 64, 14, 2, 8), Blocks(32, 64, 14, 2, 4),
 )  # fmt: skip
 """For few queries over many keys."""
-_MANY = (Blocks(64, 64, 1), Blocks(128, 64, 1, 2, 8), Blocks(128, 32, 1, 3, 8))
+_MANY = (Blocks(64, 64, 1), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4))
 
 
-def blocks_for(rows: int, keys: int) -> list[Blocks]:
+def blocks_for(rows: int, keys: int, d: int) -> list[Blocks]:
     """rows: folded queries of one request and key-value head."""
     if rows > 512:
         return list(_MANY)
-    return [b for b in _FEW if b.splits == 1 or (b.splits - 1) * b.keys < keys]
+    few = [b for b in _FEW if b.keys <= 128 or (d <= 64 and keys <= 256)]
+    return [b for b in few if b.splits == 1 or (b.splits - 1) * b.keys < keys]
 
 
 class Operators:
@@ -61,6 +79,8 @@ class Operators:
     linear_parts = staticmethod(skinny_linear.reference_parts)
     gated_linear = staticmethod(gated_linear.reference)
     rope_cache = staticmethod(rope_cache.reference)
+    row_linear = staticmethod(row_linear.reference)
+    flow_step = staticmethod(flow_step.reference)
     attention = staticmethod(attention.reference)
 
 
@@ -96,6 +116,14 @@ class FastOperators(Operators):
 
     def rope_cache(self, y, cos, sin, key, value, **options):
         return rope_cache.fused(y, cos, sin, key, value, dependent=self.dependent, **options)
+
+    def flow_step(self, x, v, target, weights, **options):
+        return flow_step.fused(x, v, target, weights, dependent=self.dependent, **options)
+
+    def row_linear(self, x, weight, bias=None):
+        if not row_linear.fits(x, weight):
+            return row_linear.reference(x, weight, bias)
+        return row_linear.fused(x, weight, bias, dependent=self.dependent)
 
     # -- measured --------------------------------------------------------------------------------
     def linear(
@@ -186,7 +214,7 @@ class FastOperators(Operators):
         )
         choice = self.table.choices.get(name)
         if choice is None:
-            blocks = blocks_for(length * heads // kv, keys)
+            blocks = blocks_for(length * heads // kv, keys, d)
             choice = _name(blocks[0])
             if self._tuning:
                 names = [LIBRARY, *map(_name, blocks)]

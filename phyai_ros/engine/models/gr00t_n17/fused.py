@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.layers import rope
 from phyai_ros.engine.layers.select import Operators
-from phyai_ros.engine.models.gr00t_n17.category import Chosen, category_mlp
+from phyai_ros.engine.models.gr00t_n17.category import CategoryLinear, Chosen, category_mlp
 from phyai_ros.engine.models.gr00t_n17.dit import Attention, FeedForward, PlainBlock
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
 
@@ -39,6 +39,21 @@ class FusedPrefix:
     finish: Chosen
     decode: tuple[Chosen, Chosen]
     embodiments: tuple[int, ...]
+
+
+Linear = tuple[torch.Tensor, torch.Tensor]
+"""weight [out, in] and bias [out]."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """One embodiment's layers around the DiT, as ``CategoryLinear`` has them but [out, in]. mix:
+    without its bias, which is the step's time."""
+
+    encode: Linear
+    mix: torch.Tensor
+    finish: Linear
+    decode: tuple[Linear, Linear]
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,7 @@ class FusedGroot:
                 for layer in cast(Any, model.language_model.layers)
                 for a in (layer.self_attn,)
             ]
+        self._heads: dict[int, Heads] = {}
 
     # -- once a load -----------------------------------------------------------------------------
     def constants(self, steps: int) -> list[FusedStep]:
@@ -237,16 +253,47 @@ class FusedGroot:
     ) -> torch.Tensor:
         """x [B, horizon, max_action_dim] -> the velocity towards the actions, float32."""
         constant = constants[step]
-        actions = self._encode(x, prefix, _pick(constant.time, prefix.embodiments))
-        hidden = torch.cat([prefix.state.expand(len(x), -1, -1), actions], dim=1).float()
-        out = self._dit(hidden.flatten(0, 1), len(x), prefix, constant)
-        return category_mlp(out.unflatten(0, (len(x), -1))[:, 1:], prefix.decode).float()
+        if len(set(prefix.embodiments)) > 1:
+            return self._mixed(x, prefix, constant)
+        ops, heads = self.operators, self._heads_of(prefix.embodiments[0])
+        rows = x.to(self.model.dtype).flatten(0, 1)
+        time = constant.time[prefix.embodiments[0], 0]
+        tokens = ops.linear(ops.linear(rows, *heads.encode), heads.mix, time, "silu")
+        tokens = ops.linear(tokens, *heads.finish).view(len(x), x.shape[1], -1)
+        out = self._dit(self._hidden(tokens, prefix), len(x), prefix, constant)
+        out = out.unflatten(0, (len(x), -1))[:, 1:].reshape(-1, out.shape[-1])
+        out = ops.linear(ops.linear(out, *heads.decode[0], "relu"), *heads.decode[1])
+        return out.float().view(x.shape)
 
-    def _encode(self, x: torch.Tensor, prefix: FusedPrefix, time: torch.Tensor) -> torch.Tensor:
-        tokens = prefix.encode(x.to(self.model.dtype))
-        tokens = prefix.finish(F.silu(torch.matmul(tokens, prefix.mix) + time))
+    def _heads_of(self, embodiment: int) -> Heads:
+        known = self._heads.get(embodiment)
+        if known is None:
+            head, width = self.model.action_head, self.model.config.embedding
+            encoder, decoder = head.action_encoder, head.action_decoder
+            known = Heads(
+                _turned(encoder.W1, embodiment),
+                encoder.W2.W[embodiment, :width].t().contiguous(),
+                _turned(encoder.W3, embodiment),
+                (_turned(decoder.layer1, embodiment), _turned(decoder.layer2, embodiment)),
+            )
+            self._heads[embodiment] = known
+        return known
+
+    def _hidden(self, tokens: torch.Tensor, prefix: FusedPrefix) -> torch.Tensor:
+        """Action tokens [B, horizon, inner] -> the DiT's rows, float32 [B (1 + horizon), inner]."""
         table = self.model.action_head.position_embedding
-        return tokens if table is None else tokens + table.weight[: tokens.shape[1]]
+        if table is not None:
+            tokens = tokens + table.weight[: tokens.shape[1]]
+        state = prefix.state.expand(len(tokens), -1, -1)
+        return torch.cat([state, tokens], dim=1).float().flatten(0, 1)
+
+    def _mixed(self, x: torch.Tensor, prefix: FusedPrefix, step: FusedStep) -> torch.Tensor:
+        """A batch of several embodiments."""
+        tokens = prefix.encode(x.to(self.model.dtype))
+        time = _pick(step.time, prefix.embodiments)
+        tokens = prefix.finish(F.silu(torch.matmul(tokens, prefix.mix) + time))
+        out = self._dit(self._hidden(tokens, prefix), len(x), prefix, step)
+        return category_mlp(out.unflatten(0, (len(x), -1))[:, 1:], prefix.decode).float()
 
     def _dit(
         self, x: torch.Tensor, batch: int, prefix: FusedPrefix, step: FusedStep
@@ -284,6 +331,10 @@ class FusedGroot:
 def _packed(attn: Attention) -> tuple[torch.Tensor, torch.Tensor]:
     parts = (attn.to_q, attn.to_k, attn.to_v)
     return torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts])
+
+
+def _turned(layer: CategoryLinear, embodiment: int) -> Linear:
+    return layer.W[embodiment].t().contiguous(), layer.b[embodiment]
 
 
 def _out(attn: Attention) -> torch.nn.Linear:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
+from torch.nn import functional as F
 
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
@@ -157,6 +158,16 @@ class FusedFlow:
         raise NotImplementedError
 
     # -- once a denoising step -------------------------------------------------------------------
+    def action_in(self, x: torch.Tensor) -> torch.Tensor:
+        """x [B, H, action_width] -> float32 [B H, width]."""
+        weight, bias = self.model.action_in.weight, self.model.action_in.bias
+        return self.operators.row_linear(x.to(weight.dtype).flatten(0, 1), weight, bias).float()
+
+    def action_out(self, h: torch.Tensor) -> torch.Tensor:
+        """h [B H, width] -> float32 [B H, action_width]."""
+        weight, bias = self.model.action_out.weight, self.model.action_out.bias
+        return self.operators.row_linear(h.to(weight.dtype), weight, bias).float()
+
     def expert(
         self,
         x: torch.Tensor,
@@ -205,24 +216,26 @@ class FusedPi05(FusedFlow):
     def predict(
         self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[list[Vectors]]
     ) -> torch.Tensor:
-        model = self.model
-        tokens = model.action_in(x.to(model.action_in.weight.dtype)).float()
+        tokens = self.action_in(x)
         h = self.expert(
-            tokens.flatten(0, 1), prefix.cache, prefix.exists, prefix.positions, prefix.start,
+            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start,
             constants[step],
         )  # fmt: skip
         assert h is not None
-        out: torch.Tensor = model.action_out(h.to(model.action_out.weight.dtype)).float()
-        return out.view(x.shape)
+        return self.action_out(h).view(x.shape)
 
 
 class FusedPi0(FusedFlow):
-    def constants(self, steps: int) -> tuple[torch.Tensor, list[Vectors]]:
-        """The time's share of the action tokens, and the norms' weights."""
-        pairs = ((layer.norm1, layer.norm2) for layer in self.model.expert.layers)
+    def constants(self, steps: int) -> tuple[torch.Tensor, list[Vectors], torch.Tensor]:
+        """The time's share of the action tokens; the norms' weights; and the action projection
+        with the time MLP's first layer after it, which is one linear map."""
+        model = cast(Any, self.model)
+        pairs = ((layer.norm1, layer.norm2) for layer in model.expert.layers)
         norms = [_plain(norm) for pair in pairs for norm in pair]
-        norms.append(_plain(self.model.expert.norm))
-        return self.model.constants(steps), norms
+        norms.append(_plain(model.expert.norm))
+        actions = model.time_in.weight.chunk(2, dim=1)[0]
+        folded = (actions.double() @ model.action_in.weight.double()).to(actions.dtype)
+        return model.constants(steps), norms, folded.contiguous()
 
     def _state_rows(self) -> int:
         return 1
@@ -246,17 +259,14 @@ class FusedPi0(FusedFlow):
         x: torch.Tensor,
         step: int,
         prefix: FusedPrefix,
-        constants: tuple[torch.Tensor, list[Vectors]],
+        constants: tuple[torch.Tensor, list[Vectors], torch.Tensor],
     ) -> torch.Tensor:
-        model = self.model
-        tokens = cast(Any, model).embed_actions(x, constants[0][step : step + 1]).float()
-        h = self.expert(
-            tokens.flatten(0, 1).contiguous(), prefix.cache, prefix.exists, prefix.positions,
-            prefix.start, constants[1],
-        )  # fmt: skip
+        times, norms, folded = constants
+        hidden = self.operators.row_linear(x.to(folded.dtype).flatten(0, 1), folded, times[step, 0])
+        tokens = cast(Any, self.model).time_out(F.silu(hidden)).float()
+        h = self.expert(tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms)
         assert h is not None
-        out: torch.Tensor = model.action_out(h.to(model.action_out.weight.dtype)).float()
-        return out.view(x.shape)
+        return self.action_out(h).view(x.shape)
 
 
 def _plain(norm: torch.nn.Module) -> Vectors:

@@ -1,0 +1,2 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Choices measured by ``benchmarks/engine.py --refine``, one file a device model."""
