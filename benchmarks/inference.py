@@ -48,7 +48,8 @@ def frames(binding: Binding, count: int) -> list[Frame]:
     made = []
     for _ in range(count):
         images = {role: rng.integers(0, 256, (240, 320, 3), np.uint8) for role in binding.cameras}
-        joints = dict(zip(binding.joint_names, np.array(POSTURE) + rng.normal(0, 0.01, 7), strict=True))
+        positions = np.array(POSTURE) + rng.normal(0, 0.01, len(POSTURE))
+        joints = dict(zip(binding.joint_names, positions, strict=True))
         made.append(Frame(1.0, 1.0, images, joints, {}, 0.0, 0.0))
     return made
 
