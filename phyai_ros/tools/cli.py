@@ -14,6 +14,7 @@ COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
     "doctor": "listen to a running system and say why nothing moves",
     "watch": "show what a running system does, live in the terminal",
+    "security": "write SROS 2 policies for the nodes",
     "info": "say what a checkpoint is",
     "check": "check a checkpoint: loading, robot, exactness, what changes the actions",
     "init-robot": "write a robot YAML that fits a checkpoint, to fill in",

@@ -1,0 +1,109 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Every topic and service of every node, as data: what access control may allow, and no more.
+
+A test holds it against the graph of the running nodes. No rclpy here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from phyai_ros.robots.robot import Robot
+
+_NODE_SERVICES = (
+    "describe_parameters",
+    "get_parameter_types",
+    "get_parameters",
+    "list_parameters",
+    "set_parameters",
+    "set_parameters_atomically",
+    "get_type_description",  # since Jazzy
+)
+_LIFECYCLE_SERVICES = (
+    "change_state",
+    "get_available_states",
+    "get_available_transitions",
+    "get_state",
+    "get_transition_graph",
+)
+SIMULATED_CAMERAS = ("scene", "wrist")
+
+
+@dataclass(frozen=True)
+class Interfaces:
+    """Absolute names. reply: services it offers; it calls none."""
+
+    publish: frozenset[str]
+    subscribe: frozenset[str]
+    reply: frozenset[str]
+
+
+def interfaces(robot: Robot, executables: Iterable[str], *, use_sim_time: bool = False) -> dict[
+    str, Interfaces
+]:  # fmt: skip
+    """Node -> what it talks about. executables: of ``graph.nodes``. Nodes stand in the namespace /
+    under their executables' names."""
+    made = {
+        "policy_node": _policy_node,
+        "handoff_node": _handoff_node,
+        "sim_node": lambda robot: _sim_node(robot, use_sim_time),
+    }
+    found = {}
+    for name in executables:
+        publish, subscribe, services = made[name](robot)
+        if use_sim_time and name != "sim_node":  # which is the clock
+            subscribe = {*subscribe, "/clock"}
+        found[name] = Interfaces(
+            frozenset(
+                {*publish, "/diagnostics", "/rosout", "/parameter_events"}
+                | {f"/{name}/transition_event"}
+            ),
+            frozenset(subscribe),
+            frozenset(
+                f"/{name}/{service}"
+                for service in (*services, *_NODE_SERVICES, *_LIFECYCLE_SERVICES)
+            ),
+        )
+    return found
+
+
+def absolute(topic: str) -> str:
+    """A topic of the YAML as a node in the namespace / names it."""
+    return topic if topic.startswith("/") else f"/{topic}"
+
+
+def _joints(robot: Robot) -> set[str]:
+    return {absolute(topic) for topic in robot.joint_state_topics}
+
+
+def _states(robot: Robot) -> set[str]:
+    """Where the robot speaks of itself."""
+    topics = {absolute(ready.topic) for ready in robot.ready.values()}
+    if robot.speed_scaling is not None:
+        topics.add(absolute(robot.speed_scaling.topic))
+    return topics
+
+
+def _policy_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
+    cameras = {absolute(camera.topic) for camera in robot.cameras.values()}
+    heard = {*cameras, *_joints(robot), "/instruction", "/phyai/request"}
+    return {"/phyai/chunk"}, heard, ()
+
+
+def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
+    sent = {absolute(robot.output.topic), "/phyai/request", "/phyai/handoff_state"}
+    heard = {*_joints(robot), *_states(robot), "/instruction", "/phyai/chunk"}
+    return sent, heard, ("hold", "resume", "reset")
+
+
+def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str, ...]]:
+    sent = {f"/camera/{name}/image_raw" for name in SIMULATED_CAMERAS}
+    sent |= {"/joint_states", "/sim/episode"}
+    heard = {"/forward_position_controller/commands"}
+    if clock:
+        sent.add("/clock")
+    if robot.output.type == "joint_trajectory":
+        heard.add(absolute(robot.output.topic))
+        sent |= _states(robot)
+    return sent, heard, ("reset",)
