@@ -132,7 +132,7 @@ class HandoffNode(lifecycle.ManagedNode):
             self, robot.output, robot.output_joints, self._handoff, dry_run=values.dry_run
         )
         self._owned.append(self._output)
-        self._blocked = ""
+        self._blocked, self._timeouts = "", 0
         self._holds = Holds(self._handoff, self._output)
         self._gate = RobotGate(self, robot, self._log, self._check_robot)
         self._owned.append(self._gate)
@@ -328,7 +328,8 @@ class HandoffNode(lifecycle.ManagedNode):
         now, ticks = time.monotonic(), self._handoff.counters.ticks
         if ticks != self._ticked[0]:
             self._ticked = ticks, now
-        silent = now - self._ticked[1] > max(1.0, 3.0 * self._period)
+        # Ticks are the robot's own time: fewer where it says that it runs slowly.
+        silent = now - self._ticked[1] > max(1.0, 3.0 * self._period / self._gate.factor)
         self._standstill = "no tick: the node's clock stands still, nothing is sent" * silent
         self._log.set("control timer", self._standstill or None)
 

@@ -53,11 +53,22 @@ class Rig:
         self.test.create_subscription(
             DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics()
         )
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-        self.executor.add_node(self.test)
-        self._thread = threading.Thread(target=self.executor.spin)
-        self._thread.start()
+        # A thread each: the test hears what is said while the node is within a transition.
+        self._executors = [self._spin(self.node), self._spin(self.test)]
+
+    def _spin(self, node: Any) -> tuple[SingleThreadedExecutor, threading.Thread]:
+        executor = SingleThreadedExecutor(context=self.context)
+        executor.add_node(node)
+        thread = threading.Thread(target=executor.spin)
+        thread.start()
+        return executor, thread
+
+    def transition(self, *names: str) -> None:
+        """Lifecycle transitions, on the node's own thread as if asked for by service."""
+        for name in names:
+            task = self._executors[0][0].create_task(getattr(self.node, f"trigger_{name}"))
+            self.until(task.done, name)
+            assert task.result() == TransitionCallbackReturn.SUCCESS, self.node.failure
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -87,8 +98,9 @@ class Rig:
         self.until(lambda: self.says(part, text), f"{part}: {text!r}", meanwhile)
 
     def close(self) -> None:
-        self.executor.shutdown(timeout_sec=5)
-        self._thread.join(5)
+        for executor, thread in self._executors:
+            executor.shutdown(timeout_sec=5)
+            thread.join(5)
         self.node.teardown()
         self.node.destroy_node()
         self.test.destroy_node()

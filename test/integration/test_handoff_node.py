@@ -68,7 +68,7 @@ class Robot(Rig):
             Float64MultiArray,
             "/forward_position_controller/commands",
             lambda message: self.commands.append(np.array(message.data)),
-            qos.command(),
+            100,  # every one of them, however busy the machine is
         )
 
     def stop_listening(self) -> None:
@@ -277,37 +277,56 @@ class TestStart:
 
     def test_deactivated_it_stops_and_reactivated_it_goes_on(self, robot):
         robot.until_state(HandoffState.EXECUTING)
-        robot.node.trigger_deactivate()
+        robot.transition("deactivate")
         assert robot.node._pacer is None
         before = len(robot.commands)
         answer = robot.call("reset")
         assert not answer.success
         assert "is the node active?" in answer.message
         assert len(robot.commands) <= before + 1  # one may have been under way
-        robot.node.trigger_activate()
+        robot.transition("activate")
         robot.until_state(HandoffState.EXECUTING)
         assert len(robot.test.get_publishers_info_by_topic("/diagnostics")) == 1
 
     def test_an_arm_moved_while_the_node_was_inactive_is_not_pulled_back(self, robot):
         robot.until_state(HandoffState.EXECUTING)
-        robot.node.trigger_deactivate()
+        robot.transition("deactivate")
         robot.posture["shoulder_pan_joint"] += 1.0
         robot.until(
             lambda: robot.node._measured()[0] == robot.posture["shoulder_pan_joint"], "the move"
         )
         time.sleep(0.2)  # commands of the time before are over
         robot.commands.clear()
-        robot.node.trigger_activate()
+        robot.transition("activate")
         robot.until(lambda: robot.commands, "a command")
         assert abs(robot.commands[0][0] - robot.posture["shoulder_pan_joint"]) < 0.05
 
+    def test_cleaned_up_and_configured_again_it_goes_on(self, robot):
+        robot.until_state(HandoffState.EXECUTING)
+        robot.transition("deactivate", "cleanup", "configure", "activate")
+        robot.states.clear()
+        robot.until_state(HandoffState.EXECUTING)
+        for topic in ("/diagnostics", "/phyai/request", "/forward_position_controller/commands"):
+            assert len(robot.test.get_publishers_info_by_topic(topic)) == 1
+
+    def test_shut_down_while_it_moves_it_brakes(self, robot):
+        far = np.linspace(0.0, 1.2, HORIZON)[:, None] * np.eye(7)[0]  # 1.6 rad/s
+        robot.until_state(HandoffState.EXECUTING)
+        robot.answer = lambda elapsed: START + far
+        robot.until(lambda: robot.node._handoff.guard.velocity[0] > 1.0, "motion")
+        robot.transition("shutdown")
+        robot.until(lambda: robot.commands[-1][0] == robot.commands[-2][0], "rest")
+        speeds = np.diff(np.array(robot.commands)[:, 0]) / STEP
+        assert speeds.max() > 1.0
+        assert np.abs(np.diff(speeds)).max() <= 8.0 * STEP + 1e-6
+
     def test_a_service_that_was_refused_does_nothing_later(self, robot):
         robot.until_state(HandoffState.EXECUTING)
-        robot.node.trigger_deactivate()
+        robot.transition("deactivate")
         epoch = robot.node._handoff.epoch
         for _ in range(3):
             assert not robot.call("reset").success
-        robot.node.trigger_activate()
+        robot.transition("activate")
         robot.until_state(HandoffState.EXECUTING)
         assert robot.state.epoch <= epoch + 2  # of the resume, and of a clock gone on meanwhile
 
