@@ -54,6 +54,7 @@ class Stream:
         self._stale_after = stale_after
         self._refusal: str | None = None
         self._last = float("nan")
+        self._next_line = 0.0
         deliver: Callable[..., None] = self.deliver
         if timed:
             deliver = self._deliver_timed if _HAS_MESSAGE_INFO else self._deliver_ageless
@@ -87,7 +88,11 @@ class Stream:
         """Count and report a message that is not used."""
         self.refused.add(kind)
         self._refusal = text
-        self._log.set(self.topic, text, error=error)
+        # A bad publisher beside a good one begins and ends the trouble at every message.
+        now = time.monotonic()
+        if now >= self._next_line:
+            self._next_line = now + 1.0
+            self._log.set(self.topic, text, error=error)
 
     @property
     def age(self) -> float:

@@ -114,3 +114,16 @@ def test_a_publisher_that_is_no_ros_node_is_named_and_breaks_nothing(node, log, 
         TopicEndpointInfo(node_name="shapes", node_namespace="/", topic_type=foreign)
     )
     assert said == f"publisher /shapes on /words sends {foreign}, expected std_msgs/msg/String"
+
+
+def test_a_bad_publisher_beside_a_good_one_does_not_flood_the_log(node, log):
+    def callback(message):
+        if message.data != "good":
+            raise ValueError(message.data)
+
+    stream = make(node, log, callback)
+    for k in range(200):
+        stream.deliver(String(data=f"bad {k}"))
+        stream.deliver(String(data="good"))
+    assert stream.refused.total == 200
+    assert len(log.lines) < 100  # a pair a second
