@@ -128,9 +128,7 @@ class HandoffNode(lifecycle.ManagedNode):
             stall=guards.stall_detector(robot, config.period),
         )
         self._joints = JointBuffer(limits.names, values.joint_state_max_age)
-        self._output = outputs.make(
-            self, robot.output, robot.output_joints, self._handoff, dry_run=values.dry_run
-        )
+        self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
         self._owned.append(self._output)
         self._blocked, self._timeouts = "", 0
         self._holds = Holds(self._handoff, self._output)

@@ -92,7 +92,8 @@ def _policy_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
 
 
 def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
-    sent = {absolute(robot.output.topic), "/phyai/request", "/phyai/handoff_state"}
+    outputs = {absolute(output.topic) for output, _ in robot.outputs}
+    sent = {*outputs, "/phyai/request", "/phyai/handoff_state"}
     heard = {*_joints(robot), *_states(robot), "/instruction", "/phyai/chunk"}
     return sent, heard, ("hold", "resume", "reset")
 

@@ -52,7 +52,7 @@ class JointTrajectoryOutput:
     plan and ends with braking to a standstill. So if this process dies the arm comes to rest by
     itself, and the controller's ``allow_nonzero_velocity_at_trajectory_end`` (false since Iron)
     needs no change. The controller must interpolate between trajectories from its own desired
-    state (``interpolate_from_desired_state``; ``open_loop_control`` before Kilted).
+    state (``interpolate_from_desired_state``; Humble: ``open_loop_control``).
     """
 
     def __init__(self, node: Any, topic: str, joints: Sequence[str], handoff: Handoff) -> None:

@@ -15,6 +15,7 @@ from phyai_ros.nodes import qos
 from phyai_ros.nodes.dry_run import DryRun
 from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
 from phyai_ros.robots.robot import Output as OutputDescription
+from phyai_ros.robots.robot import Robot
 
 
 class Output(Protocol):
@@ -67,22 +68,57 @@ class ForwardCommand:
         self._node.destroy_publisher(self._publisher)
 
 
+class Several:
+    """Outputs that share the joints between them."""
+
+    def __init__(self, outputs: Sequence[Output]) -> None:
+        self._outputs = tuple(outputs)
+        self.topic = ", ".join(output.topic for output in outputs)
+
+    def publish(self, positions: np.ndarray) -> None:
+        for output in self._outputs:
+            output.publish(positions)
+
+    def let_go(self, measured: np.ndarray | None) -> None:
+        for output in self._outputs:
+            output.let_go(measured)
+
+    def trouble(self) -> str | None:
+        found = [output.trouble() for output in self._outputs]
+        return "; ".join(text for text in found if text) or None
+
+    def destroy(self) -> None:
+        for output in self._outputs:
+            output.destroy()
+
+
 OUTPUTS: dict[str, Callable[..., Output]] = {
     "forward_command": ForwardCommand,
     "joint_trajectory": JointTrajectoryOutput,
 }
 
 
-def make(
+def make(node: Any, robot: Robot, handoff: Handoff, *, dry_run: bool = False) -> Output:
+    """Every output of a robot description, as one. dry_run: outputs that only log. Raises
+    ValueError that lists the kinds there are."""
+    made: list[Output] = []
+    try:
+        for output, joints in robot.outputs:
+            made.append(_make_one(node, output, joints, handoff, dry_run=dry_run))
+    except ValueError:
+        Several(made).destroy()
+        raise
+    return made[0] if len(made) == 1 else Several(made)
+
+
+def _make_one(
     node: Any,
     output: OutputDescription,
     joints: Sequence[str],
     handoff: Handoff,
     *,
-    dry_run: bool = False,
+    dry_run: bool,
 ) -> Output:
-    """The output of a robot description. joints: the controller's order. dry_run: one that only
-    logs. Raises ValueError that lists the kinds there are."""
     if output.type not in OUTPUTS:
         raise ValueError(
             f"output type '{output.type}' is not available; there are: {', '.join(sorted(OUTPUTS))}"

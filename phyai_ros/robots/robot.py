@@ -140,6 +140,7 @@ class Robot(_Strict):
     joint_max_age: seconds. max_skew: seconds between two cameras' images of one frame.
     actions: whether chunks of policies for this robot hold positions or, where neither the
     checkpoint nor its model config says otherwise, offsets from the observed position.
+    gripper_output: for joints whose controller is another one than the arm's.
     speed_scaling, ready: how the robot says that it is slowed down, and whether it takes commands;
     ready by any name, every one must hold.
     """
@@ -153,6 +154,7 @@ class Robot(_Strict):
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
     max_skew: Positive = 0.025
     output: Output
+    gripper_output: Output | None = None
     actions: Literal["absolute", "relative"] = "absolute"
     workspace: WorkspaceBox | None = None
     speed_scaling: SpeedScaling | None = None
@@ -162,14 +164,7 @@ class Robot(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Robot:
-        order = self.output.joints
-        if order and sorted(order) != sorted(self.joints):
-            missing = [j for j in self.joints if j not in order]
-            unknown = [j for j in order if j not in self.joints]
-            raise ValueError(
-                f"output.joints: expected each of {list(self.joints)} once "
-                f"(missing {missing}, unknown {unknown})"
-            )
+        self._check_outputs()
         if self.workspace is not None:
             for link in self.workspace.chain.links:
                 if link.joint not in self.joints:
@@ -182,6 +177,26 @@ class Robot(_Strict):
         if twice:
             raise ValueError(f"cameras: topics {twice} are given to two roles")
         return self
+
+    def _check_outputs(self) -> None:
+        if self.gripper_output is not None and not self.gripper_output.joints:
+            raise ValueError("gripper_output.joints: expected the joints that leave by it")
+        order = [joint for _, joints in self.outputs for joint in joints]
+        if sorted(order) != sorted(self.joints):
+            missing = [j for j in self.joints if j not in order]
+            unknown = [j for j in order if j not in self.joints]
+            raise ValueError(
+                f"output.joints: expected each of {list(self.joints)} once "
+                f"(missing {missing}, unknown {unknown})"
+            )
+
+    @property
+    def outputs(self) -> tuple[tuple[Output, tuple[str, ...]], ...]:
+        """Every output with its joints in its controller's order; between them, each joint once."""
+        if self.gripper_output is None:
+            return ((self.output, self.output_joints),)
+        gripper = (self.gripper_output, self.gripper_output.joints)
+        return ((self.output, self.output_joints), gripper)
 
     @property
     def source(self) -> str:
@@ -200,7 +215,8 @@ class Robot(_Strict):
     @property
     def output_joints(self) -> tuple[str, ...]:
         """The order in which the output wants its positions."""
-        return self.output.joints or self.joint_names
+        apart = self.gripper_output.joints if self.gripper_output is not None else ()
+        return self.output.joints or tuple(j for j in self.joints if j not in apart)
 
     @property
     def period(self) -> float:

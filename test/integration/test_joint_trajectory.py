@@ -14,7 +14,7 @@ import pytest
 from node_rig import POSTURE, Rig, joints
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64
+from std_msgs.msg import Bool, Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -35,7 +35,7 @@ ROBOT = robots.load("ur10e_driver")
 class Driver(Rig):
     """The arm: plays trajectories in its own time; joint states say where it is."""
 
-    def __init__(self, domain: int, **parameters) -> None:
+    def __init__(self, domain: int, robot: str = "ur10e_driver", **parameters) -> None:
         self.states: list[HandoffState] = []
         self.trajectories: list[JointTrajectory] = []
         self.refusals: list[str] = []
@@ -49,7 +49,7 @@ class Driver(Rig):
         super().__init__(
             HandoffNode,
             domain,
-            robot="ur10e_driver",
+            robot=robot,
             instruction="reach the red block",
             request_timeout=0.3,
             joint_state_max_age=0.3,
@@ -248,6 +248,32 @@ def test_a_dry_run_logs_and_has_no_way_to_the_robot():
         topic = driver.test.resolve_topic_name(ROBOT.output.topic)
         assert driver.test.get_publishers_info_by_topic(topic) == []
         assert driver.trajectories == []
+    finally:
+        driver.close()
+
+
+def test_a_gripper_with_a_controller_of_its_own(tmp_path):
+    file = tmp_path / "arm.yaml"
+    topic = "/gripper_controller/commands"
+    file.write_text(
+        "extends: ur10e_driver\n"
+        f"gripper_output: {{type: forward_command, topic: {topic}, joints: [finger_joint]}}\n"
+    )
+    driver = Driver(DOMAIN + 3, robot=str(file))
+    gripper: list[list[float]] = []
+    arm: list[JointTrajectory] = []
+    try:
+        driver.test.create_subscription(
+            Float64MultiArray, topic, lambda m: gripper.append(list(m.data)), qos.command()
+        )
+        driver.test.create_subscription(
+            JointTrajectory, ROBOT.output.topic, arm.append, qos.command()
+        )
+        driver.say(True)
+        driver.until_state(HandoffState.EXECUTING)
+        driver.until(lambda: len(gripper) > 3 and arm, "commands of both")
+        assert gripper[-1] == pytest.approx([POSTURE["finger_joint"]])
+        assert tuple(arm[-1].joint_names) == NAMES[:-1]
     finally:
         driver.close()
 

@@ -33,6 +33,11 @@ def test_a_path_is_meant_from_the_file_that_says_it(tmp_path, monkeypatch):
         ("extends: [ur10e]\n", "expected a name or a YAML file"),
         ("extends: arm.yaml\n", "does not lead back"),
         ("extends: ur10e\nready: {a: {topic: /a, type: os.system, values: [1]}}\n", "ready.a.type"),
+        ("extends: ur10e\ngripper_output: {topic: /g}\n", "gripper_output.joints"),
+        (
+            "extends: ur10e\ngripper_output: {topic: /g, joints: [claw]}\n",
+            "unknown ['claw']",
+        ),
         ("extends: ur10e\nspeed_scaling: {topic: /a, full: 0}\n", "speed_scaling.full"),
     ],
 )

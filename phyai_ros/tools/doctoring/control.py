@@ -151,9 +151,10 @@ def chunks(robot: Robot, heard: Heard) -> list[Finding]:
 
 
 def commands(robot: Robot, heard: Heard) -> list[Finding]:
-    output = heard.output
-    if output is None:
-        return []
+    return [finding for output in heard.outputs.values() for finding in _commands(output, heard)]
+
+
+def _commands(output: Samples, heard: Heard) -> list[Finding]:
     found = []
     able = [e for e in output.subscribers if _name(e.node) not in LISTENERS]
     for endpoint in able:

@@ -42,7 +42,7 @@ class Heard:
     joints: dict[str, Samples] = field(default_factory=dict)
     ready: dict[str, Samples] = field(default_factory=dict)
     speed: Samples | None = None
-    output: Samples | None = None
+    outputs: dict[str, Samples] = field(default_factory=dict)
     instruction: Samples | None = None
     requests: Samples | None = None
     chunks: Samples | None = None
@@ -55,13 +55,14 @@ class Heard:
     def streams(self) -> list[Samples]:
         """Every stream there is to report, sensors first."""
         single = (
-            self.speed, self.instruction, self.requests, self.chunks, self.states, self.output,
+            self.speed, self.instruction, self.requests, self.chunks, self.states,
         )  # fmt: skip
         return [
             *self.cameras.values(),
             *self.joints.values(),
             *self.ready.values(),
             *(s for s in single if s is not None),
+            *self.outputs.values(),
         ]
 
 
@@ -117,11 +118,12 @@ class Listener:
         ):
             label = "handoff state" if name == "states" else name
             setattr(heard, name, self._listen(label, topic, kind, keep, wanted=profile))
-        kind = COMMANDS.get(robot.output.type)
-        if kind is not None:
-            heard.output = self._listen(
-                "commands", robot.output.topic, kind, _on_newest, offered=qos.command()
-            )
+        for output, _ in robot.outputs:
+            kind = COMMANDS.get(output.type)
+            if kind is not None:
+                heard.outputs[output.topic] = self._listen(
+                    "commands", output.topic, kind, _on_newest, offered=qos.command()
+                )
         node.create_subscription(
             DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics()
         )
