@@ -31,6 +31,10 @@ from phyai_ros.control.workspace import Workspace
 __all__ = ["ChunkBuffer", "Handoff", "HandoffConfig"]
 
 
+GRIPPER_MOVED = 0.05
+"""Share of its travel by which a gripper must be elsewhere to have been moved."""
+
+
 class Handoff:
     """Call ``tick`` once a control period, then ``request``; ``accept`` chunks as they come.
 
@@ -72,6 +76,8 @@ class Handoff:
         self._starved_since: int | None = None
         self._auto: tuple[tuple[int, ...], int] = ((), 1)
         self._epoch_start: float | None = None
+        self._measured: np.ndarray | None = None
+        self._gripped: tuple[np.ndarray, np.ndarray] | None = None
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
     @property
@@ -120,6 +126,14 @@ class Handoff:
         """New epoch; leaves a hold and a fault. The next command ramps from the measured state."""
         self._held, self._fault, self.intake.broken = False, "", 0
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
+
+    def let_go(self) -> None:
+        """Stop commanding at once, so that others may move the arm: the next command starts from
+        where it is then. A gripper that has not moved meanwhile goes on from its command, for what
+        it holds may keep it from getting there."""
+        if self.guard.last is not None and self._measured is not None:
+            self._gripped = self.guard.last, self._measured
+        self.guard.stop()
 
     def set_instruction(self, text: str, now: float) -> None:
         """A different task begins a new epoch; the same one again changes nothing."""
@@ -184,6 +198,8 @@ class Handoff:
     ) -> Command:
         tick = step.tick
         unusable = self._unusable(measured)
+        if measured is not None and not unusable:
+            self._measured = measured
         row = self.buffer.row(tick)
         if row is None or self._fault or self._held:
             return self._stand(step)
@@ -241,6 +257,11 @@ class Handoff:
             away = (np.abs(base - last) > self.config.tracking_tolerance) & ~self.buffer.held
             self.counters.rebases += bool(away.any())
             base = np.where(away, base, last)
+        elif self._gripped is not None:
+            command, then = self._gripped
+            travel = self.guard.limits.upper - self.guard.limits.lower
+            unmoved = np.abs(base - then) <= GRIPPER_MOVED * travel
+            base = np.where(self.buffer.held & unmoved, command, base)
         self.guard.start(base)
         self._ramp.start(base, row, tick)
 
@@ -267,7 +288,7 @@ class Handoff:
                 # Nothing is published in a fault, so the arm may be moved by hand: after the
                 # reset the first command starts from where it is then.
                 positions = None
-                self.guard.stop()
+                self.let_go()
         return Command(
             tick,
             state,

@@ -210,7 +210,7 @@ class HandoffNode(lifecycle.ManagedNode):
                 break
         pacer.stop()
         # Others may move the arm while this node is inactive: it starts from where it is then.
-        self._handoff.guard.stop()
+        self._handoff.let_go()
         self.destroy_timer(self._watch_timer)
         self._diagnostics.destroy()
 
@@ -234,6 +234,8 @@ class HandoffNode(lifecycle.ManagedNode):
         return self._joints.positions(time.monotonic())
 
     def _on_chunk(self, message: ActionChunk, age: float) -> None:
+        if self._pacer is None:
+            return  # another handoff's: nothing here would ever take it
         self._loop.post_chunk(convert.chunk_from_message(message), self._now() - age)
 
     def _on_instruction(self, message: String) -> None:

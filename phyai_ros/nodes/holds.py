@@ -54,4 +54,4 @@ class Holds:
 
     def _hold_free(self, reason: str) -> None:
         self._handoff.hold(reason)
-        self._handoff.guard.stop()
+        self._handoff.let_go()

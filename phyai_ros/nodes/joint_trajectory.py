@@ -80,14 +80,19 @@ class JointTrajectoryOutput:
         """Whether the trajectory sent last already says this."""
         if not len(self._promised) or tick < self._first:
             return False
-        promised = self._promised[min(tick - self._first, len(self._promised) - 1)]
-        return bool((np.abs(promised - positions) <= _EPS).all())
+        return bool((np.abs(self._due() - positions) <= _EPS).all())
+
+    def _due(self) -> np.ndarray:
+        """What was promised for this tick: [joints]."""
+        at = self._handoff.tick_number - self._first
+        return self._promised[min(max(at, 0), len(self._promised) - 1)]
 
     def let_go(self, measured: np.ndarray | None) -> None:
         """A controller paused in a trajectory would finish it when the robot comes back: put
-        standing still in its place."""
+        standing still in its place. Grippers keep their command: they may hold something."""
         if len(self._promised) and measured is not None:
-            self._send(measured[None], np.zeros((1, len(measured))))
+            still = np.where(self._handoff.buffer.held, self._due(), measured)
+            self._send(still[None], np.zeros((1, len(still))))
         self._promised, self._plan = self._promised[:0], None
 
     def _send(self, points: np.ndarray, velocities: np.ndarray) -> None:

@@ -377,3 +377,30 @@ def test_no_motion_starts_from_a_position_in_another_unit(position):
     run.measured = np.array([0.0, 3.2])  # a little outside: it is moved inwards
     run.run(20)
     assert run.states()[-1] in ("RAMPING", "EXECUTING")
+
+
+@pytest.mark.parametrize(("moved_to", "starts_at"), [(0.5, 0.0), (0.9, 0.9)])
+def test_a_gripper_that_squeezes_is_not_opened_by_a_new_start(moved_to, starts_at):
+    joint_limits = limits(position=1.0)
+    run = rig(lambda t: np.array([0.2, 0.0]), joint_limits=joint_limits, discrete=("b",))
+
+    def tick(measured):
+        command = run.handoff.tick(run.now, np.array(measured))
+        if (request := run.handoff.request(run.now)) is not None:
+            run.give(run.answer(request))
+        run.now += run.period
+        return command
+
+    for _ in range(40):
+        command = tick([0.2, 0.5])  # told to close, it stands at 0.5: there is something between
+    assert command.positions[1] == 0.0
+    run.handoff.hold()
+    for _ in range(20):
+        tick([0.2, 0.5])
+    run.handoff.let_go()
+    assert tick([0.7, 0.5]).positions is None
+    run.handoff.reset(run.now)
+    while (command := tick([0.7, moved_to])).positions is None:
+        pass
+    assert command.positions[1] == pytest.approx(starts_at, abs=0.06)
+    assert command.positions[0] == pytest.approx(0.7, abs=0.06)  # the arm: from where it is

@@ -42,6 +42,7 @@ class Driver(Rig):
         self.player = TrajectoryPlayer(NAMES)
         self.player.start(START)
         self.position = START
+        self.blocked_at = np.full(len(START), -np.inf)
         self.percent: float | None = 100.0
         self.running = True
         self.goal: Callable[[], np.ndarray] = lambda: START
@@ -74,7 +75,8 @@ class Driver(Rig):
         passed, self._last = now - self._last, now
         if self.running and self.player.playing:
             self.position = self.player.advance(passed * (self.percent or 0.0) / 100.0)
-        message = joints(dict(zip(NAMES, self.position, strict=True)))
+        measured = np.maximum(self.position, self.blocked_at)
+        message = joints(dict(zip(NAMES, measured, strict=True)))
         message.header.stamp = self.test.get_clock().now().to_msg()
         self._joints.publish(message)
         if self.percent is not None:
@@ -182,6 +184,22 @@ def test_after_a_protective_stop_it_starts_from_where_the_arm_is_then(driver):
     driver.until_state(HandoffState.EXECUTING)
     first = driver.trajectories[sent].points[0]
     np.testing.assert_allclose(first.positions, moved, atol=0.02)
+
+
+def test_a_protective_stop_does_not_open_a_gripper_that_holds_something(driver):
+    finger = NAMES.index("finger_joint")
+    driver.blocked_at[finger] = START[finger]
+    driver.goal = lambda: np.where(np.arange(len(START)) == finger, 0.0, START)
+    driver.say(True)
+    driver.until(lambda: driver.position[finger] < 1e-4, "the gripper is told to close")
+    driver.say(False)
+    driver.until(lambda: len(driver.trajectories[-1].points) == 1, "the last word")
+    assert driver.trajectories[-1].points[0].positions[finger] == pytest.approx(0.0, abs=1e-3)
+    sent = len(driver.trajectories)
+    driver.say(True)
+    driver.until_state(HandoffState.EXECUTING)
+    first = driver.trajectories[sent].points[0]
+    assert first.positions[finger] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_a_hold_by_a_person_outlives_the_robots_own(driver):
