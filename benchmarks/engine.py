@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,11 +52,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder for rows, table and profiles")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--compile-workers", type=int, default=0)
+    parser.add_argument("--requests", type=int, default=1000, help="of the work 'request'")
     parser.add_argument("--like", type=Path, help="LeRobot pi05 folder, for the work 'request'")
     parser.add_argument("--budget", type=float, default=1e9, help="begin no work after, seconds")
     parser.add_argument("--refine", action="store_true", help="choose operators in the model")
     parser.add_argument("--no-dependent", action="store_true", help="and without early launches")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this benchmark needs a CUDA device; torch sees none here")
+    if "request" in options.work.split(",") and options.like is None:
+        parser.error("the work 'request' needs --like")
     device = torch.device("cuda")
     if options.compile_workers:
         precompile(options.compile_workers)
@@ -78,6 +84,7 @@ def main() -> int:
         torch.cuda.empty_cache()
         tables |= table
         entry = record.row("engine", {**row, "gpu": torch.cuda.get_device_name(), **roofs})
+        entry["command"] = re.sub(r" --(out|like) \S+", "", entry["command"])
         rows.append(entry)
         if options.out:
             with (options.out / "engine.jsonl").open("a") as file:
@@ -221,7 +228,7 @@ def request(device: torch.device, options: Any) -> dict[str, Any]:
     policy.warm_up(dict.fromkeys(adapter.spec.cameras, (480, 640)))
     configure = time.perf_counter() - begin
     whole, rest, stages = [], [], []
-    for i in range(max(options.runs, options.long) + 10):
+    for i in range(options.requests + 10):
         start = time.perf_counter()
         chunk = policy.infer(requests[i % 4])
         seconds = time.perf_counter() - start
@@ -337,8 +344,8 @@ def refine(
         alone = table.times[key]
         ranked = sorted(alone, key=alone.__getitem__)
         best_choice = table.choices[key]
-        for choice in ranked[:8]:
-            if choice == best_choice or alone[choice] > 1.5 * alone[ranked[0]]:
+        for choice in ranked[:5]:
+            if choice == best_choice or alone[choice] > 1.3 * alone[ranked[0]]:
                 continue
             table.choices[key] = choice
             then = solver_seconds()

@@ -153,6 +153,8 @@ class Runner:
             guides.append(_unguided(noise))
         else:
             guides.append(None)
+        if "seam" in methods:
+            guides.append(solver.Seam(noise.clone(), torch.zeros_like(noise)))
         if "rtc_overlap" in methods:
             batch, horizon = noise.shape[:2]
             guides.append(

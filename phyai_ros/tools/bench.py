@@ -25,6 +25,8 @@ BENCHMARKS = {
     "inference": "one whole request of the embedded policy on the CPU",
     "startup": "phyai-ros up -> first command at the robot",
 }
+ON_GPU = {"engine": "the model part of a request at the published sizes, and what runs it"}
+"""Run when named: they need a CUDA GPU."""
 _META = ("benchmark", "when", "command", "commit", "device", "versions", "what", "wanted", "passed")
 
 
@@ -35,15 +37,18 @@ def main(words: Sequence[str] | None = None) -> int:
         description="Print the numbers the project answers for. They need a quiet machine.",
         epilog="benchmarks:\n"
         + "".join(f"  {name:<14}{text}\n" for name, text in BENCHMARKS.items())
+        + "\non a CUDA GPU, when named:\n"
+        + "".join(f"  {name:<14}{text}\n" for name, text in ON_GPU.items())
         + "\nexamples:\n  phyai-ros bench ingest\n  phyai-ros bench --json > rows.jsonl\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="one of those below; none: all")
     parser.add_argument("--json", action="store_true", help="print the JSON rows and nothing else")
     options = parser.parse_args(words)
-    unknown = [name for name in options.names if name not in BENCHMARKS]
+    there = (*BENCHMARKS, *ON_GPU)
+    unknown = [name for name in options.names if name not in there]
     if unknown:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+        parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(there)}")
     folder = find()
     if folder is None:
         return _fail("the folder benchmarks/ is part of the source tree; run this from there")

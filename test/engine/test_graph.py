@@ -14,7 +14,7 @@ from gr00t_case import load_e2e
 from phyai_ros.engine.cuda_graph import flatten, replace
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.solver import RtcIdentity
-from phyai_ros.engine.types import Guidance
+from phyai_ros.engine.types import Guidance, Observation
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -162,3 +162,26 @@ def test_requests_change_and_nothing_is_built():
             bucket.replay(given, lambda stage: None)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+@pytest.mark.parametrize("fixture", ["smolvla", "act", "diffusion"])
+def test_other_families_replay_what_they_answer_eagerly(fixture):
+    """A family without a fused form is captured as it is, or runs as before."""
+    policy = load_policy(pi_cases.GOLDEN / fixture, device="cuda")
+    plain = load_policy(pi_cases.GOLDEN / fixture, device="cuda", selector="reference")
+    rng = np.random.default_rng(0)
+    size = policy.spec.image_size or (96, 96)
+    images = {
+        key: rng.integers(0, 255, (*policy.spec.camera_sizes.get(key, size), 3), dtype=np.uint8)
+        for key in policy.spec.cameras
+    }
+    observation = Observation(images, rng.normal(0, 0.1, policy.spec.state_dim), "pick it up")
+    noise = torch.randn(policy.adapter.noise_shape(1))
+    before = plain.infer(observation, noise)
+    buckets = policy.runner.capture(observation)
+    after = policy.infer(observation, noise)
+    assert policy.runner.replayed == min(buckets, 1)
+    np.testing.assert_allclose(after.normalised, before.normalised, atol=2e-5)

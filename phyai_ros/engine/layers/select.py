@@ -32,6 +32,8 @@ from phyai_ros.engine.layers import tune
 LIBRARY = "library"
 _SKINNY = 64
 """Rows up to which our products are offered: one tile of rows, each weight read once."""
+_FEWEST = 8
+"""Below that (pi0's state token, once a request) nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
 
 TILES = (
@@ -170,7 +172,8 @@ class FastOperators(Operators):
         if found is not None:
             return found
         (m, k), n = x.shape, weight.shape[0] // halves
-        fitting = [t for t in tiles if t.fits(n, k)] if m <= _SKINNY and x.dtype in _HALF else []
+        offered = _FEWEST <= m <= _SKINNY and x.dtype in _HALF
+        fitting = [t for t in tiles if t.fits(n, k)] if offered else []
         names = [LIBRARY, *map(_name, fitting)]
         if not self._tuning:
             return names[-1] if fitting else LIBRARY
@@ -216,7 +219,9 @@ class FastOperators(Operators):
         if choice is None:
             blocks = blocks_for(length * heads // kv, keys, d)
             choice = _name(blocks[0])
-            if self._tuning:
+            if length < _FEWEST:
+                choice = _name(Blocks(16, 64, 4))
+            elif self._tuning:
                 names = [LIBRARY, *map(_name, blocks)]
                 candidates = {c: (lambda i, c=c: run(c)) for c in names}
                 choice = self.table.measure(name, candidates, 1)

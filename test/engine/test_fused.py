@@ -1,0 +1,61 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The fused forms of the models, with the operators' plain torch twins, against the fixtures: what
+the kernels are then checked against is the same function."""
+
+import pi_cases
+import pytest
+import torch
+from golden import needs_golden, relative_error, tensors
+from gr00t_case import CPU, FIXTURE, case_info, load_model
+
+from phyai_ros.engine import solver
+from phyai_ros.engine.layers.select import Operators, select
+from phyai_ros.engine.models.gr00t_n17.layout import from_ids
+from phyai_ros.engine.models.gr00t_n17.model import Inputs
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.runner import Runner
+from phyai_ros.engine.types import PolicyError
+
+pytestmark = needs_golden
+
+
+@pytest.mark.parametrize(("fixture", "case"), pi_cases.names(end_to_end=False))
+def test_pi(fixture, case):
+    model = load_policy(pi_cases.GOLDEN / fixture).adapter.model
+    arrays = tensors(fixture, case)
+    batch = pi_cases.inputs(arrays, model.config.state_width)
+    steps = pi_cases.meta(fixture, case)["num_steps"]
+    _, trace = pi_cases.sample(model.fused(Operators()), batch, arrays["noise"], steps)
+    assert relative_error(trace[:, -1], arrays["actions"]) < 1e-5
+
+
+@pytest.mark.parametrize("case", ["case0", "case1", "case2", "case3"])
+def test_gr00t(case):
+    model, info, arrays = load_model(), case_info(case), tensors(FIXTURE, case)
+    layout = from_ids(
+        arrays["input_ids"].numpy(),
+        arrays["attention_mask"].numpy().astype(bool),
+        [(int(h), int(w)) for _, h, w in arrays["image_grid_thw"]],
+        image_token=model.config.image_token_id,
+        merge=model.config.vision.merge,
+        device=CPU,
+    )
+    embodiments = tuple(arrays["embodiment_id"].tolist())
+    inputs = Inputs(layout, arrays["pixel_values"], arrays["state"], embodiments, False)
+    fused, steps = model.fused(Operators()), info["num_steps"]
+    with torch.inference_mode():
+        constants = fused.constants(steps)
+        prefix = fused.prefix(inputs, fused.vision(inputs))
+        actions = solver.flow_forward(
+            lambda x, i: fused.predict(x, i, prefix, constants), arrays["noise"], steps
+        )
+    assert relative_error(actions, arrays["actions"]) < 1e-5
+
+
+def test_the_selector_takes_the_twins_where_the_kernels_cannot_run():
+    assert type(select(CPU, torch.float32)) is Operators
+    assert type(select(CPU, torch.bfloat16, "reference")) is Operators
+    policy = load_policy(pi_cases.GOLDEN / "pi05", dtype="bfloat16")
+    assert policy.runner.model is policy.adapter.model
+    with pytest.raises(PolicyError, match="auto, reference"):
+        Runner(policy.adapter, CPU, "fastest")
