@@ -110,11 +110,11 @@ def test_trajectories_reach_the_block(cell):
 def test_a_slowed_arm_reaches_it_too_in_its_own_time(cell):
     cell.set("speed_scaling", 40.0)
     try:
-        before = len(cell.ended) + 1  # the one that is under way
+        before, seen = len(cell.ended) + 1, len(cell.states)  # one is under way
         cell.until(
             lambda: any(e["success"] for e in cell.ended[before:]), "success in a slow episode"
         )
-        moving = [s for s in cell.states[-200:] if s.state == HandoffState.EXECUTING]
+        moving = [s for s in cell.states[seen:] if s.state == HandoffState.EXECUTING]
         runs = [
             (convert.stamp_to_ns(b.header.stamp) - convert.stamp_to_ns(a.header.stamp)) / 1e9
             for a, b in itertools.pairwise(moving)
