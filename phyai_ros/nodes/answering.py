@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +27,14 @@ class Engine(Protocol):
     def infer(
         self, observation: Observation, noise: np.ndarray, guidance: Guidance | None
     ) -> ActionChunk: ...
+
+
+def policy_name(family: str, checkpoint: str, precision: str, seed: int) -> str:
+    """What an ActionChunk says of the policy that made it. checkpoint: a directory, of which only
+    the name is told, or a hub id."""
+    path = Path(checkpoint)
+    label = path.name if path.is_dir() else checkpoint
+    return f"{family} {label}, {precision}, seed {seed}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import convert, diagnostics, lifecycle, model_file, params, qos
-from phyai_ros.nodes.answering import Answering
+from phyai_ros.nodes.answering import Answering, policy_name
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.frame_source import FrameSource, camera_topics, make_aligner
@@ -126,12 +126,12 @@ class PolicyNode(lifecycle.ManagedNode):
         }
         self._policy.warm_up(sizes)
         spec = self._policy.spec
-        self._name = f"{spec.family} {spec.checkpoint}"
+        self._name = policy_name(spec.family, checkpoint, values.precision, values.seed)
         self._answering = Answering(
             self._policy, self._binding, values.seed, self._name, values.handoff
         )
         self.get_logger().info(
-            f"{self._name} on {self._policy.device}, {values.precision}: {spec.horizon} rows of "
+            f"{self._name} on {self._policy.device} ({checkpoint}): {spec.horizon} rows of "
             f"{self._binding.step:g} s for {len(robot.joint_names)} joints of {robot.name}; "
             f"loaded and warm in {time.monotonic() - started:.1f} s"
         )

@@ -45,6 +45,8 @@ class Answers:
                 "replay it with --requests own"
             )
         self.chunks: dict[tuple[int, int], Chunk] = {}
+        self.live_policies: dict[str, int] = {}
+        """What the bag's chunks say of the policy that made them -> how many."""
         self._session = session
         self._timeline = timeline
         self._collector = collector
@@ -67,6 +69,8 @@ class Answers:
             elif isinstance(event, RequestCame):
                 self._requests[event.request.epoch, event.request.request_id] = event.request
             elif isinstance(event, ChunkCame):
+                made_by = event.chunk.policy
+                self.live_policies[made_by] = self.live_policies.get(made_by, 0) + 1
                 if not event.chunk.sources:
                     raise ValueError(
                         f"{self._timeline.bag.path}: its chunks do not say what they were made "

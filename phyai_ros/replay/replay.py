@@ -33,9 +33,11 @@ def replay(bag: Bag, session: Session, requests: str = "auto") -> ResultFile:
     recorded = timeline.has_live_run() if requests == "auto" else requests == "recorded"
     cameras = list(binding.roles)
     collector = Collector(session.robot.joint_names, cameras, binding.horizon)
+    live: dict[str, int] = {}
     if recorded:
         answers = Answers(session, timeline, collector)
         answers.run()
+        live = answers.live_policies
         RecordedTicks(session, timeline, answers.chunks, collector).run()
     else:
         self_paced.run(session, timeline, collector)
@@ -45,6 +47,7 @@ def replay(bag: Bag, session: Session, requests: str = "auto") -> ResultFile:
         "mode": "recorded" if recorded else "own",
         "robot": session.robot.name,
         "policy": session.answering.name,
+        "live_policies": live,
         "precision": choices.precision,
         "device": choices.device,
         "selector": choices.selector,

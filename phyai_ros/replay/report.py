@@ -23,7 +23,7 @@ def tables(result: ResultFile, comparison: Comparison | None, live: Parity | Non
     summary = Table(box=box.SIMPLE, show_header=False)
     for name, value in (
         ("bag", f"{about['bag']} ({about['mode']} requests, {about['clock']} time)"),
-        ("policy", f"{about['policy']}, {about['precision']}, {about['selector']} path"),
+        ("policy", f"{about['policy']}, {about['selector']} path"),
         ("requests", f"{len(result['request_id'])} answered, {len(about['unanswered'])} not"),
         ("ticks", f"{len(result['tick'])}, {sent} commands"),
     ):
@@ -32,6 +32,9 @@ def tables(result: ResultFile, comparison: Comparison | None, live: Parity | Non
         chunks = f"{live.identical} of {live.chunks} chunks bit-identical"
         commands = f"{live.identical_commands} of {live.commands} commands"
         summary.add_row("as live", Text(f"{chunks}, {commands}"))
+        others = [p for p in about["live_policies"] if p != about["policy"]]
+        if others:
+            summary.add_row("", Text(f"the live policy was another: {'; '.join(others)}", "yellow"))
         if live.first:
             summary.add_row("", Text(live.first))
     found = [summary]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from phyai_ros.engine.policy import Policy, load_policy
 from phyai_ros.engine.reference import ReferenceRunner
 from phyai_ros.engine.types import ActionChunk, Guidance, Observation
 from phyai_ros.nodes import model_file
-from phyai_ros.nodes.answering import Answering, Engine
+from phyai_ros.nodes.answering import Answering, Engine, policy_name
 from phyai_ros.robots import config_files, guards
 from phyai_ros.robots.binding import Binding
 from phyai_ros.robots.model_config import ModelConfig
@@ -111,7 +110,7 @@ def open_session(choices: Choices) -> Session:
     )
     binding = Binding(robot, policy.spec, part, source=source)
     engine: Engine = ReferenceEngine(policy) if choices.selector == "reference" else policy
-    name = f"{policy.spec.family} {Path(policy.spec.checkpoint).name}"
+    name = policy_name(policy.spec.family, choices.checkpoint, choices.precision, choices.seed)
     answering = Answering(engine, binding, choices.seed, name, choices.handoff)
     rows = choices.execution_horizon or (model.execution_horizon if model else None)
     return Session(choices, robot, binding, answering, rows or max(1, binding.horizon // 2))
