@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -82,7 +83,8 @@ class Runner:
         captured is dropped with them."""
         model = self.adapter.model
         self._graphs, self._batches = None, ()
-        self.operators = self._operators(model)
+        with _current(self.device):
+            self.operators = self._operators(model)
         fuse = getattr(model, "fused", None)
         self.model: Model = model
         if fuse is not None and isinstance(self.operators, FastOperators):
@@ -106,6 +108,10 @@ class Runner:
         captured, which then runs as before."""
         if self.device.type != "cuda" or self.selector == "reference":
             return 0
+        with _current(self.device):
+            return self._capture_all(observation, batches)
+
+    def _capture_all(self, observation: Observation, batches: Sequence[int]) -> int:
         self._graphs = self._graphs or Graphs(self.device)
         adapter = self.adapter
         for batch in sorted(batches):
@@ -217,7 +223,7 @@ class Runner:
     ) -> list[ActionChunk]:
         """noise: float32 ``adapter.noise_shape(batch)``, on the runner's device."""
         differentiates = guide is not None and guide.differentiates
-        with torch.no_grad() if differentiates else torch.inference_mode():
+        with _current(self.device), torch.no_grad() if differentiates else torch.inference_mode():
             return self._run(observations, noise, guide)
 
     def _run(
@@ -305,6 +311,11 @@ class Runner:
             return None
         self.replayed += 1
         return bucket.replay(tensors, clock.mark)
+
+
+def _current(device: torch.device) -> AbstractContextManager[Any]:
+    """Triton launches on the current device, whatever its tensors say."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _unguided(noise: torch.Tensor) -> solver.RtcIdentity:

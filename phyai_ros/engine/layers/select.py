@@ -7,6 +7,7 @@ the library's kernels and ours, and takes what was measured to be the fastest (`
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,7 @@ from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.skinny_linear import Tile
 from phyai_ros.engine.layers import tune
 
+_log = logging.getLogger(__name__)
 LIBRARY = "library"
 _SKINNY = 64
 """Rows up to which our products are offered: one tile of rows, each weight read once."""
@@ -176,7 +178,7 @@ class FastOperators(Operators):
         fitting = [t for t in tiles if t.fits(n, k)] if offered else []
         names = [LIBRARY, *map(_name, fitting)]
         if not self._tuning:
-            return names[-1] if fitting else LIBRARY
+            return LIBRARY
         if len(names) == 1:
             self.table.choices[key] = LIBRARY
             return LIBRARY
@@ -217,11 +219,11 @@ class FastOperators(Operators):
         )
         choice = self.table.choices.get(name)
         if choice is None:
-            blocks = blocks_for(length * heads // kv, keys, d)
-            choice = _name(blocks[0])
-            if length < _FEWEST:
-                choice = _name(Blocks(16, 64, 4))
-            elif self._tuning:
+            choice = LIBRARY
+            if self._tuning:
+                blocks = blocks_for(length * heads // kv, keys, d)
+                if length < _FEWEST:
+                    blocks = [Blocks(16, 64, 4), Blocks(16, 32, 4, 1)]
                 names = [LIBRARY, *map(_name, blocks)]
                 candidates = {c: (lambda i, c=c: run(c)) for c in names}
                 choice = self.table.measure(name, candidates, 1)
@@ -240,9 +242,24 @@ def _library(
 
 def select(device: torch.device, dtype: torch.dtype, selector: str = "auto") -> Operators:
     """selector: "reference" forces the twins; "auto" takes our kernels where they can run."""
-    if selector == "reference" or dtype not in _HALF or not _triton.usable(device):
+    if selector == "reference" or dtype not in _HALF or device.type != "cuda":
+        return Operators()
+    if not _triton.usable(device):
+        _log.warning("Triton is not installed: the engine runs without its fused kernels")
+        return Operators()
+    try:
+        _probe(device)
+    except Exception as error:  # no C compiler, a device that Triton does not know
+        _log.warning("Triton cannot run here, so the fused kernels are left out: %s", error)
         return Operators()
     return FastOperators(device)
+
+
+def _probe(device: torch.device) -> None:
+    """Raises where the smallest kernel does not run."""
+    given = [torch.ones(1, device=device) for _ in range(4)]
+    flow_step.fused(*given, sign=1.0, rest=0.5, pull=0.0, steps=1)
+    torch.cuda.synchronize(device)
 
 
 def _dtype(x: torch.Tensor) -> str:

@@ -1,0 +1,92 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The kernels compile for GPUs that are not at hand: sm_80 to sm_120. Needs Triton, no GPU."""
+
+import pytest
+
+triton = pytest.importorskip("triton", reason="needs Triton")
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource  # noqa: E402
+
+from phyai_ros.engine.kernels import (  # noqa: E402
+    _triton,
+    add_norm,
+    attention,
+    flow_step,
+    gated_activation,
+    gated_linear,
+    rope_cache,
+    row_linear,
+    skinny_linear,
+)
+
+pytestmark = pytest.mark.skipif(_triton.INTERPRETED, reason="the interpreter compiles nothing")
+HALF, WIDE = "*fp16", "*fp32"
+KERNELS = {
+    "add_norm": (
+        add_norm.add_norm_kernel,
+        {"out_ptr": HALF, "eps": "fp32"},
+        {"PARTS": 4, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True, "HAS_SHIFT": True,
+         "RMS": False, "BLOCK": 1024},
+    ),
+    "attention": (
+        attention.attention_kernel,
+        {"q_ptr": HALF, "k_ptr": HALF, "v_ptr": HALF, "exists_ptr": "*u8", "out_ptr": HALF,
+         "sum_ptr": HALF, "scale": "fp32"},
+        {"KV": 1, "GROUP": 8, "D": 48, "WIDE": 64, "Q_PARTS": True, "Q_BIAS": True, "MASKED": True,
+         "CAUSAL": True, "SPLITS": 3, "ROWS": 64, "KEYS": 64, "IEEE": False},
+    ),
+    "join": (
+        attention.join_kernel,
+        {"sum_ptr": HALF, "out_ptr": HALF},
+        {"KV": 1, "GROUP": 8, "D": 256, "WIDE": 256, "SPLITS": 3, "WIDE_SPLITS": 4},
+    ),
+    "flow_step": (
+        flow_step.flow_step_kernel,
+        {"sign": "fp32", "rest": "fp32", "pull": "fp32", "inverse": "fp32"},
+        {"BLOCK": 256},
+    ),
+    "gated_activation": (
+        gated_activation.gated_activation_kernel,
+        {"x_ptr": HALF, "out_ptr": HALF},
+        {"BLOCK": 2048, "ACTIVATION": "silu"},
+    ),
+    "gated_linear": (
+        gated_linear.gated_linear_kernel,
+        {"x_ptr": HALF, "w_ptr": HALF, "out_ptr": HALF},
+        {"DEPTH_TOTAL": 1024, "LINES": 16, "ROWS": 64, "COLUMNS": 32, "DEPTH": 64,
+         "ACTIVATION": "gelu_tanh", "IEEE": False},
+    ),
+    "rope_cache": (
+        rope_cache.rope_cache_kernel,
+        {"q_ptr": HALF, "key_ptr": HALF, "value_ptr": HALF, "eps": "fp32"},
+        {"HEADS": 16, "KV": 8, "D": 128, "HALF": 64, "BLOCK": 8, "PARTS": 2, "NORM": True},
+    ),
+    "row_linear": (
+        row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True},
+    ),
+    "skinny_linear": (
+        skinny_linear.skinny_linear_kernel,
+        {"x_ptr": HALF, "w_ptr": HALF},
+        {"DEPTH_PER_SPLIT": 512, "LINES": 8, "ROWS": 64, "COLUMNS": 32, "DEPTH": 64,
+         "HAS_BIAS": False, "ACTIVATION": "", "IEEE": False},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles(name, capability):
+    kernel, types, constants = KERNELS[name]
+    constants = {**constants, "PDL": capability >= 90}
+    signature = {
+        argument: "constexpr"
+        if argument in constants
+        else types.get(argument, WIDE if argument.endswith("_ptr") else "i32")
+        for argument in kernel.arg_names
+    }
+    places = {(kernel.arg_names.index(k),): v for k, v in constants.items()}
+    made = triton.compile(
+        ASTSource(kernel, signature, places), target=GPUTarget("cuda", capability, 32)
+    )
+    assert made.asm["cubin"]
