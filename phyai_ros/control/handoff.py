@@ -203,7 +203,8 @@ class Handoff:
         row = self.buffer.row(tick)
         if row is None or self._fault or self._held:
             return self._stand(step)
-        if self._state not in (State.EXECUTING, State.RAMPING, State.STARVED):
+        moving = self._state in (State.EXECUTING, State.RAMPING, State.STARVED)
+        if self.guard.last is None or not moving:
             if measured is None or unusable:
                 return self._stand(step, f"no usable joint state to start from{unusable}")
             self._start(measured, row, tick)

@@ -187,7 +187,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._watch_timer = steady_timer(self, 0.25, self._watch)
         self._pacer = Pacer(
             self._period,
-            self._loop.tick,
+            self._tick,
             self._on_loop_error,
             realtime_priority=self._values.realtime_priority,
         )
@@ -221,6 +221,12 @@ class HandoffNode(lifecycle.ManagedNode):
         for owned in reversed(self._owned):
             owned.destroy()
         self._services_owned, self._owned = [], []
+
+    def _tick(self) -> None:
+        if self._pacer is not None and self._pacer.jitter > self._handoff.config.clock_jump:
+            # This process stood still for so long that the arm has come to rest without it.
+            self._handoff.let_go()
+        self._loop.tick()
 
     # -- messages (executor thread) ----------------------------------------------------------
 

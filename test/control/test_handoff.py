@@ -404,3 +404,13 @@ def test_a_gripper_that_squeezes_is_not_opened_by_a_new_start(moved_to, starts_a
         pass
     assert command.positions[1] == pytest.approx(starts_at, abs=0.06)
     assert command.positions[0] == pytest.approx(0.7, abs=0.06)  # the arm: from where it is
+
+
+def test_let_go_while_executing_starts_again_from_the_measured_state():
+    run = rig(lambda t: np.array([0.2, 0.0]), joint_limits=limits()).run(30)
+    assert run.states()[-1] == "EXECUTING"
+    run.handoff.let_go()
+    run.measured = np.array([0.6, 0.0])
+    command = run.one()
+    assert command.state is State.RAMPING
+    assert command.positions[0] == pytest.approx(0.6, abs=0.03)

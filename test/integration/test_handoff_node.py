@@ -8,6 +8,7 @@ the commands.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 
@@ -300,6 +301,23 @@ class TestStart:
         robot.transition("activate")
         robot.until(lambda: robot.commands, "a command")
         assert abs(robot.commands[0][0] - robot.posture["shoulder_pan_joint"]) < 0.05
+
+    def test_after_a_standstill_of_the_process_it_starts_from_where_the_arm_is(self, robot):
+        robot.until_state(HandoffState.EXECUTING)
+        awake = threading.Event()
+
+        def stand_still(now: float) -> None:
+            time.sleep(1.5)  # longer than a clock jump
+            awake.set()
+
+        robot.node._loop.post(stand_still)
+        robot.posture["shoulder_pan_joint"] += 0.08  # less than the tracking tolerance
+        assert awake.wait(20)
+
+        def from_there() -> bool:
+            return any(c[0] > START[0] + 0.05 for c in list(robot.commands))
+
+        robot.until(from_there, "a command near the measured posture, not the last one")
 
     def test_cleaned_up_and_configured_again_it_goes_on(self, robot):
         robot.until_state(HandoffState.EXECUTING)
