@@ -1,0 +1,85 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The control loop with a robot that runs slower than it is told, on a virtual clock."""
+
+import numpy as np
+import pytest
+
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.control.guard import Limits
+from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.control.states import State
+from phyai_ros.nodes.control_loop import ControlLoop
+
+START, PERIOD = 1_795_000_000.0, 0.05
+
+
+class Cell:
+    """sink of the loop, and the policy: a ramp of one joint, by the clock."""
+
+    def __init__(self, speed, **config):
+        limits = Limits(("a",), [-99], [99], [100], [1e4])
+        self.handoff = Handoff(limits, HandoffConfig(PERIOD, 8, **config))
+        self.now, self.speed = START, speed
+        self.commands, self.requests, self.reports, self.refusals = [], [], [], []
+        self.delay = 0.1
+        self.loop = ControlLoop(
+            self.handoff, self, lambda: self.now, lambda: np.zeros(1), lambda: self.speed
+        )
+
+    def command(self, positions):
+        self.commands.append((self.now, positions[0]))
+
+    def request(self, request):
+        self.requests.append(request)
+        self.answer(request, self.now - self.delay)
+
+    def answer(self, request, stamp):
+        # What the policy sees at ``stamp`` is the arm; it plans one unit a second from there.
+        seen = [p for t, p in self.commands if t <= stamp][-1:] or [0.0]
+        rows = seen[0] + PERIOD * np.arange(16)[:, None]
+        chunk = Chunk(request.request_id, request.epoch, stamp, ("a",), PERIOD, rows)
+        self.loop.post_chunk(chunk, self.now)
+
+    def report(self, report):
+        self.reports.append(report)
+
+    def refused(self, refusal):
+        self.refusals.append(str(refusal))
+
+    def run(self, seconds):
+        for _ in range(round(seconds / PERIOD)):
+            self.loop.tick()
+            self.now += PERIOD
+
+
+@pytest.mark.parametrize("speed", [1.0, 0.7, 0.5, 0.2])
+def test_the_plan_is_played_in_the_arms_own_time(speed):
+    cell = Cell(speed)
+    cell.delay = 0.0  # else the first chunk's rows lie before the first command
+    cell.run(10.0)
+    executing = [(t, p) for t, p in cell.commands if t > START + 2.0]
+    (t0, p0), (t1, p1) = executing[0], executing[-1]
+    assert (p1 - p0) / (t1 - t0) == pytest.approx(speed, rel=0.1)
+    steps = np.diff([p for _, p in executing])
+    assert steps.max() <= PERIOD * 1.5  # never faster than a row a tick
+    assert cell.handoff.counters.starved_ticks == 0
+
+
+def test_messages_are_in_the_clocks_time_and_ages_too():
+    cell = Cell(0.5)
+    cell.run(6.0)
+    request, report = cell.requests[-1], cell.reports[-1]
+    assert START < request.not_before <= cell.now
+    assert abs(request.first_time - cell.now) < 4.0
+    assert report.now == pytest.approx(cell.now - PERIOD, abs=2.5 * PERIOD)
+    acting = [r.command for r in cell.reports if r.command.state is State.EXECUTING]
+    # By the clock: at half speed the eight rows of a chunk take 0.8 s.
+    assert max(command.action_age for command in acting) > 0.6
+
+
+def test_an_observation_that_is_too_old_by_the_clock_is_too_old_however_slow_the_arm_is():
+    cell = Cell(0.05, max_chunk_age=2.0)
+    cell.delay = 3.0
+    cell.run(3.0)
+    assert cell.handoff.counters.dropped["too_old"] >= 1
+    assert cell.handoff.counters.accepted_chunks == 0
