@@ -25,6 +25,11 @@ COMMANDS = {
     "roofline": "whether policy or robot sets the pace, and the slack to the next handoff",
     "bench": "print the numbers the project answers for",
 }
+OPTIONAL = {
+    "rosbags": "rosbags, which is not installed: pip install rosbags",
+    "rclpy": "ROS 2, which is not on this machine or not sourced (. scripts/env.sh)",
+}
+"""Packages that only some commands need -> what to say where they are missing."""
 _EPILOG = """examples:
   phyai-ros up model:=gr00t robot:=ur10e sim:=true instruction:="reach the red block"
   phyai-ros up --show-args
@@ -64,10 +69,15 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"phyai-ros: error: {text}", file=sys.stderr)
         return 2
     try:
-        module = importlib.import_module(
-            f"phyai_ros.tools.{options.command.replace('-', '_')}"
-        )
+        module = importlib.import_module(f"phyai_ros.tools.{options.command.replace('-', '_')}")
         return int(module.main(options.words))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in OPTIONAL:
+            raise
+        text = f"{options.command} needs {OPTIONAL[package]}"
+        print(f"phyai-ros: error: {text}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
