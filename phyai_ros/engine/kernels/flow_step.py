@@ -23,7 +23,7 @@ def reference(
     pull: float,
     steps: int,
 ) -> torch.Tensor:
-    """x, v, target (Y), weights (W): one shape. rest: 1 - tau. pull: w. -> x_next."""
+    """x, v: one shape; target (Y), weights (W): broadcast to it. rest: 1 - tau. pull: w. -> x_next."""
     u = sign * v
     return x + (u + pull * ((target - (x + rest * u)) * weights)) / steps
 
@@ -58,7 +58,8 @@ def fused(
     steps: int,
     dependent: bool = False,
 ) -> torch.Tensor:
-    """``reference`` in one launch; all contiguous, float32."""
+    """``reference`` in one launch; float32."""
+    x, v, target, weights = (t.expand_as(x).contiguous() for t in (x, v, target, weights))
     out = torch.empty_like(x)
     options = {"launch_pdl": True} if dependent else {}
     flow_step_kernel[(-(-x.numel() // 256),)](

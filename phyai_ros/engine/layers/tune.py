@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+_log = logging.getLogger(__name__)
 Candidate = Callable[[int], object]
 """Runs the operator once; the number tells which copy of its weights to use."""
 
@@ -37,10 +39,14 @@ class Table:
                 self.choices |= json.loads(file.read_text())
 
     def save(self) -> None:
-        self._own.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._own.with_suffix(".partial")
-        partial.write_text(json.dumps(self.choices, indent=1, sort_keys=True) + "\n")
-        partial.replace(self._own)
+        """Keep the choices for the next start, where this user may write."""
+        partial = self._own.with_suffix(f".{os.getpid()}.partial")
+        try:
+            self._own.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(self.choices, indent=1, sort_keys=True) + "\n")
+            partial.replace(self._own)
+        except OSError as error:
+            _log.warning("measured operator choices are not kept: %s", error)
 
     def measure(self, key: str, candidates: Mapping[str, Candidate], copies: int) -> str:
         """Time the candidates and keep the fastest. One that fails is not a candidate."""
