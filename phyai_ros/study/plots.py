@@ -85,7 +85,8 @@ def _figure(
             _line(axis, mine, delays, shift, method, key, scale)
         axis.set_title(title, fontsize=10.5, loc="left")
         axis.set_xticks(range(len(delays)), [_short(d) for d in delays])
-        axis.set_ylim(bottom=0.0)
+        # Where all is zero, zero is not lost on an axis of rounding errors.
+        axis.set_ylim(0.0, max(axis.get_ylim()[1], 1e-2 if "ratio" in key else 1.0))
         if key == "success":
             axis.set_ylim(-2.0, 104.0)
     for axis in axes[-1]:
@@ -125,10 +126,11 @@ def _line(
         return
     x, y, found = zip(*points, strict=True)
     style: dict[str, Any] = {"color": colour, "marker": marker, "label": method}
-    style |= {"lw": 1.4, "ms": 6, "mec": "white", "mew": 0.6}
+    style |= {"lw": 1.4, "ms": 6, "mec": "white", "mew": 0.6, "clip_on": False}
     if key != "success":
         axis.plot(x, y, **style)
         return
+    del style["clip_on"]  # the error bars' lines do not know it
     low = [max(0.0, v - scale * e["wilson_95"][0]) for v, e in zip(y, found, strict=True)]
     high = [max(0.0, scale * e["wilson_95"][1] - v) for v, e in zip(y, found, strict=True)]
     axis.errorbar(x, y, yerr=(low, high), elinewidth=0.8, capsize=2, **style)
