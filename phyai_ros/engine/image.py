@@ -20,10 +20,10 @@ _CPU = torch.device("cpu")
 
 
 def upload(image: np.ndarray, device: torch.device) -> torch.Tensor:
-    """uint8 [H, W, C] on the host -> uint8 [C, H, W] on the device."""
+    """uint8 [..., H, W, C] on the host -> uint8 [..., C, H, W] on the device."""
     if not image.flags.writeable or any(s < 0 for s in image.strides):
         image = image.copy()  # torch can hold neither
-    return torch.from_numpy(image).to(device, non_blocking=True).permute(2, 0, 1)
+    return torch.from_numpy(image).to(device, non_blocking=True).movedim(-1, -3)
 
 
 # -- OpenCV ------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ def reference(
     pull: float,
     steps: int,
 ) -> torch.Tensor:
-    """x, v: one shape; target (Y), weights (W): broadcast to it. rest: 1 - tau. pull: w. -> x_next."""
+    """x, v: one shape; target (Y), weights (W): broadcast to it. rest: 1 - tau. pull: w.
+    -> x_next."""
     u = sign * v
     return x + (u + pull * ((target - (x + rest * u)) * weights)) / steps
 

@@ -91,9 +91,9 @@ class FlowAdapter:
         return Inputs(
             images,
             mask,
-            torch.from_numpy(tokens).to(self.device),
-            torch.from_numpy(token_mask).to(self.device),
-            torch.from_numpy(state).to(self.device),
+            self._upload(tokens),
+            self._upload(token_mask),
+            self._upload(state),
         )
 
     def _length(self, longest: int) -> int:
@@ -117,12 +117,19 @@ class FlowAdapter:
         images = torch.full((len(placed), len(used), 3, size, size), -1.0, device=self.device)
         mask = np.zeros((len(placed), len(used)), bool)
         for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True)):
-            for slot, key in cameras:
-                pixels = upload(np.asarray(observation.images[key]), self.device)
-                column = used.index(slot)
-                images[i, column] = self.transforms.image(pixels, size)
-                mask[i, column] = True
-        return images, torch.from_numpy(mask).to(self.device)
+            arrays = [np.asarray(observation.images[key]) for _, key in cameras]
+            columns = [used.index(slot) for slot, _ in cameras]
+            mask[i, columns] = True
+            if columns == list(range(len(used))) and len({a.shape for a in arrays}) == 1:
+                pixels = upload(np.stack(arrays), self.device)  # one size: one upload, one resize
+                images[i] = self.transforms.image(pixels, size)
+                continue
+            for column, array in zip(columns, arrays, strict=True):
+                images[i, column] = self.transforms.image(upload(array, self.device), size)
+        return images, self._upload(mask)
+
+    def _upload(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
     def _placed(self, observation: Observation) -> list[tuple[int, str]]:
         """(slot, camera key) of the cameras that are there."""

@@ -20,23 +20,25 @@ def fit(height: int, width: int, size: int) -> tuple[int, int]:
 
 
 def letterbox_float(image: torch.Tensor, size: int) -> torch.Tensor:
-    """LeRobot: uint8 [3, H, W] -> float32 [3, size, size] in [-1, 1]."""
+    """LeRobot: uint8 [..., 3, H, W] -> float32 [..., 3, size, size] in [-1, 1]."""
     x = image.float() / 255
     height, width = x.shape[-2:]
     if (height, width) != (size, size):
         shape = fit(height, width, size)
-        x = F.interpolate(x[None], shape, mode="bilinear", align_corners=False)[0]
-        x = _pad(x.clamp(0.0, 1.0), size)
+        flat = x.reshape(-1, *x.shape[-3:])
+        y = F.interpolate(flat, shape, mode="bilinear", align_corners=False)
+        x = _pad(y.clamp(0.0, 1.0), size).reshape(*x.shape[:-2], size, size)
     return x * 2.0 - 1.0
 
 
 def letterbox_pillow(image: torch.Tensor, size: int) -> torch.Tensor:
-    """openpi's policy server: uint8 [3, H, W] -> float32 [3, size, size] in [-1, 1]."""
+    """openpi's policy server: uint8 [..., 3, H, W] -> float32 [..., 3, size, size] in [-1,
+    1]."""
     return pillow_bytes(image, size).float() / 255 * 2.0 - 1.0
 
 
 def pillow_bytes(image: torch.Tensor, size: int) -> torch.Tensor:
-    """uint8 [3, H, W] -> uint8 [3, size, size], the very bytes of openpi's image_tools."""
+    """uint8 [..., 3, H, W] -> uint8 [..., 3, size, size], the very bytes of openpi's image_tools."""
     height, width = fit(image.shape[-2], image.shape[-1], size)
     return _pad(pil_bilinear(image, height, width), size)
 
