@@ -38,7 +38,7 @@ def letterbox_pillow(image: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def pillow_bytes(image: torch.Tensor, size: int) -> torch.Tensor:
-    """uint8 [..., 3, H, W] -> uint8 [..., 3, size, size], the very bytes of openpi's image_tools."""
+    """uint8 [..., 3, H, W] -> uint8 [..., 3, size, size], openpi's very bytes."""
     height, width = fit(image.shape[-2], image.shape[-1], size)
     return _pad(pil_bilinear(image, height, width), size)
 
