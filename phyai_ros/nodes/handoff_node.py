@@ -320,7 +320,8 @@ class HandoffNode(lifecycle.ManagedNode):
         if standing and sink.state is State.WAITING:
             notes.append(self._joints.trouble(time.monotonic()))
         sink.note = "; ".join(note for note in notes if note)
-        unheard = self._output.trouble() if sink.state is not State.WAITING else None
+        expected = sink.state is not State.WAITING or self._values.dry_run
+        unheard = self._output.trouble() if expected else None
         self._log.set(self._output.topic, unheard)
         if self._changed:
             self._changed = False

@@ -172,7 +172,8 @@ def watched(values: Mapping[str, Value], run_dir: Path) -> monitor.Run:
     robot = robots.load(str(values["robot"]))
     return monitor.Run(
         run_dir,
-        sim=bool(values["sim"]),
+        # An episode begins with the first command, and a dry run sends none.
+        sim=bool(values["sim"]) and not values["dry_run"],
         duration=float(values["duration"]) or None,
         episodes=int(values["episodes"]) or None,
         cameras={role: camera.topic for role, camera in robot.cameras.items()},
