@@ -12,12 +12,11 @@ from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import Image
 from std_msgs.msg import Float64MultiArray, String
 
-from phyai_ros.control.states import State
-from phyai_ros.engine.types import STAGES
 from phyai_ros.msg import ActionChunk, HandoffState
-from phyai_ros.nodes import cdr, convert, images, qos
+from phyai_ros.nodes import cdr, images, qos
 from phyai_ros.nodes.clock import RosSeconds
-from phyai_ros.tools.recording import ChunkSeen, Frame, Recording, Tick
+from phyai_ros.tools import recorded
+from phyai_ros.tools.recording import Frame, Recording
 
 FRAME_EVERY = 0.1
 """Least time between two frames that are kept, s; it doubles whenever there are too many."""
@@ -64,36 +63,12 @@ class Recorder:
         return frames
 
     def _on_state(self, m: HandoffState, info: dict[str, int]) -> None:
-        self.recording.ticks.append(
-            Tick(
-                convert.stamp_to_ns(m.header.stamp) / cdr.NANOSECONDS,
-                _sent(info),
-                State(m.state),
-                m.request_id,
-                m.epoch,
-                m.index,
-                m.remaining,
-                m.expected_delay,
-                m.measured_delay,
-                m.missed_ticks,
-                m.starved_ticks,
-                m.limited_ticks,
-                m.late_chunks,
-                m.dropped_chunks,
-                m.action_age,
-                m.tick_jitter,
-                m.deliver,
-            )
-        )
+        self.recording.ticks.append(recorded.tick(m, _sent(info)))
 
     def _on_chunk(self, m: ActionChunk, info: dict[str, int]) -> None:
-        stages = {name: getattr(m.stages, name) for name in STAGES if name != "deliver"}
         # Simulated time has no publication time; then the moment of arrival has to do.
         sent = self.now() if self._simulated() else _sent(info)
-        observed = convert.stamp_to_ns(m.header.stamp) / cdr.NANOSECONDS
-        self.recording.chunks.append(
-            ChunkSeen(sent, observed, m.request_id, m.epoch, m.horizon, stages)
-        )
+        self.recording.chunks.append(recorded.chunk(m, sent))
 
     def _on_command(self, m: Float64MultiArray, info: dict[str, int]) -> None:
         self.recording.commands.append((_sent(info), np.array(m.data)))

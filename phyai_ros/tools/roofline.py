@@ -15,8 +15,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from phyai_ros.bags.reader import SUFFIXES
 from phyai_ros.control.roofline import Roofline, Workload, evaluate
-from phyai_ros.tools import console
+from phyai_ros.tools import console, recorded
+from phyai_ros.tools.report import build
 
 _EPILOG = """examples:
   phyai-ros roofline --report runs/today/report.json
@@ -76,13 +78,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="phyai-ros roofline",
         description="A control-time Roofline: executing s rows of a chunk against inferring the "
-        "next one. Numbers come from reports of `phyai-ros up`, or are typed in; typed ones take "
-        "the place of a report's.",
+        "next one. Numbers come from reports of `phyai-ros up`, from bags of `phyai-ros record`, "
+        "or are typed in; typed ones take the place of a report's.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--report", action="append", default=[], type=Path, metavar="FILE", help="report.json")
+    add(
+        "--report",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="report.json, or a bag",
+    )
     add("--name", default="", help="of the typed-in numbers")
     add("--inference-ms", type=float, help="from observation to chunk")
     add("--inference-p99-ms", type=float, help="its 99th percentile")
@@ -123,10 +132,7 @@ def _typed(options: argparse.Namespace) -> Workload:
 
 
 def _from_report(path: Path, options: argparse.Namespace) -> Workload:
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise RooflineError(f"{path}: not JSON: {error}") from error
+    report = _read(path)
     numbers: dict[str, Any] = {k: _look_up(report, place) for k, place in _REPORT_KEYS.items()}
     waits = [_look_up(report, f"stages.{stage}.p50") for stage in ("wait", "deliver")]
     numbers["transport"] = math.fsum(w for w in waits if w is not None)
@@ -142,6 +148,16 @@ def _from_report(path: Path, options: argparse.Namespace) -> Workload:
     )
     name = path.parent.name if path.name == "report.json" else path.stem
     return Workload(name or path.stem, **numbers)
+
+
+def _read(path: Path) -> Any:
+    """A report, or that of a bag."""
+    if path.is_dir() or path.suffix in SUFFIXES:
+        return build(recorded.read(path), {})
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise RooflineError(f"{path}: not JSON: {error}") from error
 
 
 def _look_up(report: Any, place: str) -> float | None:

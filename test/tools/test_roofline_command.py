@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
+from rclpy.serialization import serialize_message
 
-from phyai_ros.tools import roofline
+from phyai_ros.bags.writer import BagWriter
+from phyai_ros.msg import ActionChunk, HandoffState
+from phyai_ros.nodes import convert
+from phyai_ros.tools import recorded, roofline
 
 
 @pytest.fixture
@@ -116,3 +121,53 @@ def test_refusals_say_what_is_expected(run, words, text):
     status, _, _, error = run(*words)
     assert status == 2
     assert text in error
+
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def bag(tmp_path):
+    """Two seconds at 20 Hz: chunks of 16 rows, a new one every 5 ticks, 120 ms old on arrival."""
+    place = tmp_path / "monday"
+    writer = BagWriter(place)
+    writer.add_topic("/phyai/handoff_state", recorded.STATE)
+    writer.add_topic("/phyai/chunk", recorded.CHUNK)
+    begin = 1_700_000_000 * SECOND
+    for tick in range(40):
+        now = begin + tick * SECOND // 20
+        number, index = divmod(tick, 5)
+        if index == 0:
+            chunk = ActionChunk(
+                request_id=number, epoch=1, horizon=16, joint_names=["pan"], positions=[0.5] * 16
+            )
+            convert.set_time(chunk.header.stamp, now - SECOND * 12 // 100)
+            chunk.sources, chunk.source_stamps = ["scene"], [chunk.header.stamp]
+            convert.fill_stages(chunk.stages, {"wait": 0.02, "solver": 0.09, "prefix": 0.01})
+            writer.write("/phyai/chunk", now, serialize_message(chunk))
+        state = HandoffState(
+            state=HandoffState.EXECUTING, request_id=number, epoch=1, index=2 + index
+        )
+        state.deliver = 0.0 if index == 0 else math.nan
+        convert.set_time(state.header.stamp, now)
+        writer.write("/phyai/handoff_state", now, serialize_message(state))
+    writer.close()
+    return place
+
+
+def test_a_bag_is_as_good_as_a_report(run, bag):
+    status, text, results, error = run("--report", str(bag))
+    assert status == 0, error
+    (result,) = results
+    workload = result["workload"]
+    assert (workload["name"], workload["horizon"], workload["execution_horizon"]) == (
+        "monday",
+        16,
+        5,
+    )
+    assert workload["control_rate"] == pytest.approx(20.0)
+    assert result["think"] == pytest.approx(0.12)
+    assert "130 ms of slack" in text
+    status, _, _, error = run("--report", str(bag.parent / "nothing.mcap"))
+    assert status == 2
+    assert "there is no such bag" in error
