@@ -252,6 +252,16 @@ def test_own_message_types_are_known_with_the_hash_that_ros_gives_them():
         assert store.hash_rihs01(f"phyai_ros/msg/{name}") == hashes[f"phyai_ros/msg/{name}"]
 
 
+@storages
+def test_one_small_message_is_there_after_a_flush(tmp_path, storage):
+    writer = BagWriter(tmp_path / "bag", storage)
+    writer.add_topic("/a", STRING)
+    writer.write("/a", TIME, serialised("small"))
+    writer.flush()
+    assert texts(tmp_path / "bag") == ["small"]
+    writer.close()
+
+
 def test_a_type_that_nobody_knows_is_refused_by_name(tmp_path):
     writer = BagWriter(tmp_path / "bag")
     with pytest.raises(ValueError, match="definition of foo/msg/Bar is not known"):
