@@ -173,16 +173,20 @@ def _design(options: argparse.Namespace, setting: Setting, cell: Cell) -> Design
     delays = options.delay_ms or ("" if options.delay_from else "0,100,200,400")
     latencies = [latency.parse(text) for text in delays.split(",") if text]
     latencies += [latency.read(path) for path in options.delay_from]
-    conditions = design_.cross(
-        _handoffs(options.handoff, cell, setting), _horizons(options.horizon, cell), latencies
-    )
+    latencies = list({each.label: each for each in latencies}.values())
+    handoffs = _handoffs(options.handoff, cell, setting)
+    horizons = _horizons(options.horizon, cell)
+    for name, values in (("handoff", handoffs), ("horizon", horizons), ("delay-ms", latencies)):
+        if not values:
+            raise ValueError(f"--{name}: expected at least one")
+    conditions = design_.cross(handoffs, horizons, latencies)
     return Design(setting, conditions, options.episodes, options.seed)
 
 
 def _handoffs(text: str, cell: Cell, setting: Setting) -> list[str]:
     name = Path(setting.checkpoint).name
     if text != "all":
-        wanted = [word for word in text.split(",") if word]
+        wanted = list(dict.fromkeys(word for word in text.split(",") if word))
         for method in wanted:
             methods.make(method)  # refuses an unknown one
             methods.check_guidance(method, cell.guidance, name)
@@ -197,7 +201,7 @@ def _handoffs(text: str, cell: Cell, setting: Setting) -> list[str]:
 
 def _horizons(text: str, cell: Cell) -> list[int]:
     try:
-        horizons = [int(word) for word in text.split(",") if word]
+        horizons = list(dict.fromkeys(int(word) for word in text.split(",") if word))
     except ValueError:
         raise ValueError(f"--horizon: expected whole numbers, found {text!r}") from None
     for horizon in horizons:

@@ -34,7 +34,7 @@ def test_a_recorded_distribution_is_drawn_from_what_was_measured(tmp_path):
         drawn = [found.seconds(n, RNG) for n in range(600)]
         assert set(drawn) == set(samples)
         assert np.mean(drawn) == pytest.approx(0.17, abs=0.02)
-    assert latency.read(run / "report.json").label == "monday"
+    assert latency.read(run / "report.json").label == "monday, 3 answers, median 110 ms"
 
 
 @pytest.mark.parametrize("text", ["fast", "-1", "nan", "100x5@0", "100x5", ""])

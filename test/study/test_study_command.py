@@ -36,6 +36,12 @@ def test_two_runs_write_the_same_bytes_in_one_process_or_in_two(tmp_path):
     assert all(e["episodes"] == 2 for e in result["conditions"])
 
 
+def test_what_is_named_twice_is_run_once(tmp_path):
+    words = ("--handoff", "replace,replace", "--delay-ms", "0,0", "--horizon", "8,8")
+    run(tmp_path, *words, "--episodes", "1")
+    assert len(_rows(tmp_path)) == 1
+
+
 def test_all_leaves_out_what_the_policy_cannot_do_and_says_so(tmp_path, capsys):
     run(tmp_path / "a", "--handoff", "all", "--episodes", "1")
     said = capsys.readouterr()
@@ -94,6 +100,7 @@ def _rows(out):
         (("--speed", "0"), "the task follow needs a speed above 0"),
         (("--speed", "9"), "conveyor speed 9.0 m/s"),
         (("--robot", "ur11"), "ur11"),
+        (("--handoff", ","), "--handoff: expected at least one"),
         (("--jobs", "0"), "--jobs: expected at least 1"),
         (("--delay-from", "/nowhere.json"), "/nowhere.json: No such file"),
     ],
