@@ -61,6 +61,13 @@ PARAMETERS = (
         "how a new chunk joins the old one",
         choices=methods.NAMES,
     ),
+    Parameter(
+        "lead",
+        -1,
+        "ticks before a handoff at which its request goes out; -1: as long as answers take",
+        low=-1,
+        high=10_000,
+    ),
     Parameter("margin", 1, "ticks by which a request goes out early", low=0, high=1000),
     Parameter("request_timeout", 2.0, "s, an unanswered request is repeated", low=0.05, high=600.0),
     Parameter("fault_after", 60.0, "s, starved this long: fault", low=0.1, high=86_400.0),
@@ -108,6 +115,7 @@ class HandoffNode(lifecycle.ManagedNode):
             period=1.0 / rate,
             execution_horizon=values.execution_horizon or None,
             horizon=values.horizon or None,
+            lead=None if values.lead < 0 else values.lead,
             margin=values.margin,
             request_timeout=values.request_timeout,
             fault_after=values.fault_after,
@@ -300,6 +308,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def _watch(self) -> None:
         """Four times a second on the executor's thread: what only the ROS graph knows."""
         self._jumps.check()
+        self._gate.watch()
         self._check_robot()
         self._check_ticks()
         if self.failure is not None:

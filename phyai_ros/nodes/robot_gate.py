@@ -38,13 +38,17 @@ class RobotGate:
         self._conditions = dict(robot.ready)
         self._values: dict[str, Any] = {}
         self._speed = math.nan
-        self.streams: list[Stream] = []
+        self._gone: set[str] = set()
+        types = {
+            name: message_type(ready.type, f"{robot.source}: ready.{name}.type")
+            for name, ready in robot.ready.items()
+        }
         self._ready_streams: dict[str, Stream] = {}
         for name, ready in robot.ready.items():
             stream = Stream(
                 node,
                 f"robot {name}",
-                message_type(ready.type, f"{robot.source}: ready.{name}.type"),
+                types[name],
                 ready.topic,
                 qos.robot_status() if ready.latched else qos.handoff_state(),
                 partial(self._on_ready, name, ready.field),
@@ -64,7 +68,7 @@ class RobotGate:
                 stale_after=self._scaling.max_age,
             )
         streams = [*self._ready_streams.values(), self._speed_stream]
-        self.streams = [stream for stream in streams if stream is not None]
+        self._streams = [stream for stream in streams if stream is not None]
 
     def _on_ready(self, name: str, field: str, message: Any) -> None:
         if not hasattr(message, field):
@@ -81,12 +85,21 @@ class RobotGate:
         self.factor = self._speed if self._speed >= STOPPED else 1.0
         self._on_change()
 
+    def watch(self) -> None:
+        """Look whether whoever said yes is still there; now and then, for it asks the ROS graph.
+        A mode is said once, so a driver that died would otherwise have said yes for ever."""
+        self._gone = {
+            name for name, stream in self._ready_streams.items() if not stream.publishers()
+        }
+
     def trouble(self) -> str | None:
         """Why no command may be sent now, for people; None when the robot takes them."""
         for name, ready in self._conditions.items():
             stream = self._ready_streams[name]
             if name not in self._values:
                 return f"the robot has not said whether it is ready: {stream.trouble()}"
+            if name in self._gone:
+                return f"whoever said that the robot is ready is gone ({stream.topic})"
             if not _means_yes(self._values[name], ready):
                 wanted = " or ".join(str(v) for v in ready.values)
                 return (
@@ -104,10 +117,10 @@ class RobotGate:
         return None
 
     def statuses(self) -> list[Status]:
-        return [stream.status() for stream in self.streams]
+        return [stream.status() for stream in self._streams]
 
     def destroy(self) -> None:
-        for stream in self.streams:
+        for stream in self._streams:
             stream.destroy()
 
 

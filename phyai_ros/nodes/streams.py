@@ -99,6 +99,10 @@ class Stream:
         """Seconds since the last message; NaN before the first."""
         return time.monotonic() - self._last
 
+    def publishers(self) -> int:
+        """How many publishers the topic has, compatible or not."""
+        return int(self._node.count_publishers(self.topic))
+
     def trouble(self) -> str | None:
         """What keeps this stream from working right now, for people; None if nothing does."""
         found = self._node.get_publishers_info_by_topic(self.topic)

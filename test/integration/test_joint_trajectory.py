@@ -202,6 +202,18 @@ def test_a_protective_stop_does_not_open_a_gripper_that_holds_something(driver):
     assert first.positions[finger] == pytest.approx(0.0, abs=1e-3)
 
 
+def test_a_driver_that_died_has_not_said_yes_for_ever(driver):
+    driver.say(True)
+    driver.until_state(HandoffState.EXECUTING)
+    driver.test.destroy_publisher(driver._program)
+    driver.until_state(HandoffState.HOLDING, "whoever said that the robot is ready is gone")
+    driver._program = driver.test.create_publisher(
+        Bool, ROBOT.ready["program"].topic, qos.robot_status()
+    )
+    driver.say(True)
+    driver.until_state(HandoffState.EXECUTING)
+
+
 def test_a_hold_by_a_person_outlives_the_robots_own(driver):
     driver.say(True)
     driver.until_state(HandoffState.EXECUTING)
