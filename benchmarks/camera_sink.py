@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+import children
 import numpy as np
 import rclpy
 from camera_source import CAMERAS, JOINTS
@@ -136,7 +137,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.path == "phyai":
         keep_freed_memory()  # as policy_node does
-    rclpy.init()
+    children.init_ros()
     node = rclpy.create_node(f"camera_sink_{arguments.path}")
     sink = {"phyai": Phyai, "classic": Classic}[arguments.path](node, arguments.cameras)
     executor = SingleThreadedExecutor()

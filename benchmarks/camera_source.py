@@ -13,6 +13,7 @@ import threading
 import time
 from array import array
 
+import children
 import numpy as np
 import rclpy
 from rclpy.qos import qos_profile_sensor_data
@@ -42,7 +43,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     seconds = parser.parse_args().seconds
     keep_freed_memory()  # a driver has its buffers
-    rclpy.init()
+    children.init_ros()
     node = rclpy.create_node("camera_source")
     cameras = [
         node.create_publisher(Image, f"camera/{role}/image_raw", qos_profile_sensor_data)

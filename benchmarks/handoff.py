@@ -10,6 +10,7 @@ benchmarks/results/handoff.jsonl.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import children
 import numpy as np
 import rclpy
 import record
@@ -77,51 +79,34 @@ def robot_file(folder: Path) -> Path:
     return path
 
 
-def start(environment: dict[str, str], *command: str) -> subprocess.Popen:
-    # camera_sink runs while its standard input is open.
-    return subprocess.Popen(
-        [sys.executable, *command], env=environment, stdin=subprocess.PIPE, stdout=sys.stderr
-    )
-
-
 def measure(arguments: argparse.Namespace, folder: Path) -> dict:
     robot = robot_file(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     node = ("--ros-args", "-p", f"robot:={robot}", "-p", "instruction:=reach the red block")
     watched = WARM_UP + arguments.seconds
     source = ("--seconds", str(watched + 60.0))
-    nodes = [
-        start(environment, "-m", "phyai_ros.nodes.policy_node", *node),
-        start(
-            environment,
-            "-m",
-            "phyai_ros.nodes.handoff_node",
-            *node,
-            "-p",
-            f"execution_horizon:={arguments.execution_horizon}",
-            "-p",
-            f"realtime_priority:={arguments.realtime_priority}",
-        ),
-    ]
-    load = [
-        # The checkpoint has two cameras; the third camera's images go to this package's same path.
-        start(environment, str(HERE / "camera_sink.py"), "phyai", "--cameras", CAMERAS[2]),
-        start(environment, str(HERE / "camera_source.py"), *source),
-    ]
-    try:
+    handoff = (
+        *("-p", f"execution_horizon:={arguments.execution_horizon}"),
+        *("-p", f"realtime_priority:={arguments.realtime_priority}"),
+    )
+    # camera_sink runs while its standard input is open. The checkpoint has two cameras; the third
+    # camera's images go to this package's same path.
+    sink = (HERE / "camera_sink.py", "phyai", "--cameras", CAMERAS[2])
+    pipes: dict = {"env": environment, "stdin": subprocess.PIPE, "stdout": sys.stderr}
+    with contextlib.ExitStack() as stack:
+        for words in (
+            ("-m", "phyai_ros.nodes.policy_node", *node),
+            ("-m", "phyai_ros.nodes.handoff_node", *node, *handoff),
+            sink,
+            (HERE / "camera_source.py", *source),
+        ):
+            stack.enter_context(children.python(*words, stop=signal.SIGINT, **pipes))
         watcher = Watcher()
         watcher.wait_until_executing(60.0)
         watcher.spin(WARM_UP)
         first, chunks = len(watcher.states), len(watcher.inference)
         watcher.spin(arguments.seconds)
         return summarise(watcher.states[first:], watcher.inference[chunks:], arguments)
-    finally:
-        for process in load:
-            process.kill()
-        for process in nodes:
-            process.send_signal(signal.SIGINT)
-        for process in (*nodes, *load):
-            process.wait(timeout=10)
 
 
 def summarise(

@@ -12,10 +12,11 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
+import children
 import numpy as np
 import record
 
@@ -25,22 +26,16 @@ LEAST_SHARE, WORST_RATIO = 0.99, 0.75
 
 def run_once(path: str, seconds: float, environment: dict[str, str]) -> dict:
     """One source and one sink of kind ``path``."""
-    sink = subprocess.Popen(
-        [sys.executable, HERE / "camera_sink.py", path],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    source = subprocess.run(
-        [sys.executable, HERE / "camera_source.py", "--seconds", str(seconds)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    result = json.loads(sink.communicate("stop\n", timeout=30)[0])
-    result["sets"] = int(source.stdout.split()[1])
+    pipes: dict = {"env": environment, "stdin": PIPE, "stdout": PIPE, "text": True}
+    with (
+        children.python(HERE / "camera_sink.py", path, **pipes) as sink,
+        children.python(HERE / "camera_source.py", "--seconds", str(seconds), **pipes) as source,
+    ):
+        sets = source.communicate()[0].split()
+        if source.returncode != 0:
+            raise SystemExit(f"ingest: camera_source ended with status {source.returncode}")
+        result = json.loads(sink.communicate("stop\n", timeout=30)[0])
+    result["sets"] = int(sets[1])
     return result
 
 

@@ -12,11 +12,11 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
+import children
 import rclpy
 import record
 from std_msgs.msg import Float64MultiArray
@@ -36,21 +36,19 @@ def first_command(topic: str) -> float:
     node.create_subscription(
         Float64MultiArray, topic, lambda message: came.append(time.monotonic()), qos.command()
     )
-    folder = tempfile.TemporaryDirectory()
-    command = [sys.executable, "-m", "phyai_ros.tools", "up", *GRAPH, f"out:={folder.name}"]
     started = time.monotonic()
-    graph = subprocess.Popen(command, stdout=sys.stderr)
-    try:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        children.python(
+            *("-m", "phyai_ros.tools", "up", *GRAPH, f"out:={folder}"),
+            stop=signal.SIGINT,
+            patience=15.0,
+            stdout=sys.stderr,
+        ) as graph,
+    ):
         while not came and time.monotonic() - started < PATIENCE and graph.poll() is None:
             rclpy.spin_once(node, timeout_sec=0.1)
-    finally:
-        graph.send_signal(signal.SIGINT)
-        try:
-            graph.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            graph.kill()
-        node.destroy_node()
-        folder.cleanup()
+    node.destroy_node()
     if not came:
         raise SystemExit(f"startup: no command on {topic} within {PATIENCE:g} s")
     return came[0] - started

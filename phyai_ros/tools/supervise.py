@@ -109,7 +109,7 @@ class Supervisor:
         self._exits[command.name].clear()
         self._starting.add(command.name)
         process = Process(
-            [*_dies_with_parent(), *command.words],
+            [*dies_with_parent(), *command.words],
             name=command.name,
             env=dict(command.environment),
         )
@@ -199,8 +199,9 @@ def describe(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def _dies_with_parent() -> list[str]:
-    """A child is told to stop even when this process is killed and can tell it nothing."""
+def dies_with_parent() -> list[str]:
+    """Words before a command: this child is told to stop even when the thread that started it is
+    killed and can tell it nothing."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM"] if setpriv else []
 
