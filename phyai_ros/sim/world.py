@@ -159,11 +159,13 @@ class World:
             for n, p, v in zip(kin.JOINTS, positions, velocities, strict=True)
         }
 
-    def render(self, camera: str) -> np.ndarray:
-        """Picture of ``camera`` now: uint8 [height, width, 3], RGB."""
+    def render(self, camera: str, positions: np.ndarray | None = None) -> np.ndarray:
+        """Picture of ``camera``: uint8 [height, width, 3], RGB. positions: of an earlier moment
+        (``physics.positions``), default now."""
         if self._renderer is None:
             self._renderer = Renderer(self.physics.model, *self._size)
-        return self._renderer.render(self.physics.positions, camera)
+        moment = self.physics.positions if positions is None else positions
+        return self._renderer.render(moment, camera)
 
     def success(self) -> bool:
         """Whether the task of this episode has been done (once done, it stays so)."""

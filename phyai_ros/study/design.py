@@ -21,7 +21,8 @@ FIRST_SEED = 2_000_000
 @dataclass(frozen=True)
 class Setting:
     """Held fixed. model: a name in config/models or its YAML; checkpoint: what the engine takes, or
-    ``EXPERT``. speed: m/s of the block, 0: it lies still. limit: seconds of an episode."""
+    ``EXPERT``. speed: m/s of the block, 0: it lies still. limit: seconds of an episode. image_age:
+    seconds by which pictures are taken before the tick that can first see them."""
 
     robot: str
     model: str
@@ -31,6 +32,7 @@ class Setting:
     speed: float
     reversing: bool
     limit: float
+    image_age: float = 0.0
 
     def about(self) -> dict[str, Any]:
         """For people and for comparison; no path of this machine."""
@@ -43,6 +45,7 @@ class Setting:
             "speed": self.speed,
             "reversing": self.reversing,
             "limit": self.limit,
+            "image_age": self.image_age,
         }
 
 

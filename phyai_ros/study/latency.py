@@ -109,8 +109,9 @@ def _milliseconds(text: str) -> float:
     return value
 
 
-def read(path: Path) -> Recorded:
-    """A report.json of a run, a JSON list of seconds, or a text file with one number a line.
+def read(path: Path, image_age: float = 0.0) -> Recorded:
+    """A report.json of a run, a JSON list of seconds, or a text file with one number a line: times
+    from the pictures to the chunk. image_age: seconds of them that passed before the request.
     Raises LatencyError naming file, expected and found."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -127,7 +128,7 @@ def read(path: Path) -> Recorded:
     if not values or not all(math.isfinite(v) and v >= 0 for v in values):
         raise LatencyError(f"{path}: expected at least one number of seconds >= 0, all finite")
     name = path.parent.name if path.name == "report.json" else path.stem
-    return Recorded(name or path.stem, values)
+    return Recorded(name or path.stem, tuple(max(0.0, v - image_age) for v in values))
 
 
 def _samples(value: Any, path: Path) -> Sequence[Any]:

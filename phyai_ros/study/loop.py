@@ -74,12 +74,12 @@ class Answers:
         self._trace.requests += 1
 
     def work(self, tick: float, until: float) -> None:
-        """Begin what can begin in [tick, until), on the pictures of ``tick``."""
+        """Begin what can begin in [tick, until), on the newest pictures at ``tick``."""
         if self._waiting is None or self._free >= until - _EPS:
             return
         start = max(tick, self._free)
         try:
-            chunk = self._player.answer(self._waiting, tick, start)
+            chunk = self._player.answer(self._waiting, start)
         except NotReady:
             return  # the pictures of the next tick
         self._waiting = None
@@ -119,9 +119,16 @@ class Sink:
 
 
 def run_episode(
-    world: World, robot: Robot, player: Player, condition: Condition, seed: int, limit: float
+    world: World,
+    robot: Robot,
+    player: Player,
+    condition: Condition,
+    seed: int,
+    limit: float,
+    image_age: float = 0.0,
 ) -> Trace:
-    """limit: seconds of the episode after the first command."""
+    """limit: seconds of the episode after the first command. image_age: seconds by which pictures
+    are taken before the tick that can first see them, less than a control period."""
     trace = Trace()
     episodes = Episodes(world, seed, limit)
     limits = robot.limits()
@@ -147,17 +154,23 @@ def run_episode(
     loop = ControlLoop(handoff, sink, lambda: clock, measured)
     player.begin(world, seed, condition.handoff)
     loop.post(lambda now: handoff.set_instruction(world.instruction, now))
+    player.look(clock)
+    player.expose(clock)
     tick = 0
     # An arm that gets no chunk never starts: its time counts too.
     while trace.outcome is None and tick * period < 2.0 * limit:
         clock = START + tick * period
         after = START + (tick + 1) * period
-        player.look(clock)
         for published, chunk in sink.answers.ready(clock):
             loop.post_chunk(chunk, published)
         loop.tick()
         sink.answers.work(clock, after)
-        world.step(period)
+        world.step(period - image_age)
+        player.look(after - image_age)
+        player.expose(after - image_age)
+        if image_age:
+            world.step(image_age)
+            player.look(after)
         trace.outcome = episodes.update()
         tick += 1
     trace.counters, trace.limited = handoff.counters, handoff.guard.limited_ticks

@@ -27,19 +27,23 @@ class Player(Protocol):
         ...
 
     def look(self, now: float) -> None:
-        """A control tick begins, at ``now`` seconds: the joint states of this moment."""
+        """The joint states of ``now``, seconds."""
         ...
 
-    def answer(self, request: Request, picture: float, now: float) -> Chunk:
-        """The chunk for a request whose answering starts at ``now``, from the pictures of the tick
-        at ``picture`` seconds. Raises control.frame.NotReady when those may not answer."""
+    def expose(self, now: float) -> None:
+        """The cameras take their pictures of ``now``, seconds."""
+        ...
+
+    def answer(self, request: Request, now: float) -> Chunk:
+        """The chunk for a request whose answering starts at ``now``, from the newest pictures.
+        Raises control.frame.NotReady when those may not answer."""
         ...
 
 
 class PolicyPlayer:
     """A checkpoint, through the same aligner, binding and answering as policy_node.
 
-    Pictures are taken at every control tick; only those that an answer looks at are rendered.
+    Pictures are taken once a control tick; only those that an answer looks at are rendered.
     """
 
     def __init__(self, policy: Policy, binding: Binding, robot: Robot) -> None:
@@ -65,10 +69,15 @@ class PolicyPlayer:
         positions = {n: p for n, (p, _) in self._world.joints().items()}
         self._aligner.add_joints("sim", now, positions, now)
 
-    def answer(self, request: Request, picture: float, now: float) -> Chunk:
-        if picture >= request.not_before:  # else the aligner says why the newest will not do
+    def expose(self, now: float) -> None:
+        self._exposed = now, self._world.physics.positions
+
+    def answer(self, request: Request, now: float) -> Chunk:
+        taken, positions = self._exposed
+        if taken >= request.not_before:  # else the aligner says why the newest will not do
             for role in self._binding.cameras:
-                self._aligner.add_image(role, picture, self._world.render(role), now)
+                picture = self._world.render(role, positions)
+                self._aligner.add_image(role, taken, picture, now)
         frame = self._aligner.assemble(now, request.not_before)
         return self._answering.answer(frame, request, self._world.instruction).chunk
 
@@ -86,13 +95,17 @@ class ExpertPlayer:
     def look(self, now: float) -> None:
         pass
 
-    def answer(self, request: Request, picture: float, now: float) -> Chunk:
-        rows = self._expert.chunk(horizon=self._horizon, step=self._step)
+    def expose(self, now: float) -> None:
+        self._exposed = now, self._world.state()
+
+    def answer(self, request: Request, now: float) -> Chunk:
+        taken, state = self._exposed
+        rows = self._expert.chunk(state, self._horizon, self._step)
         columns = [kin.JOINTS.index(n) for n in self._names]
         return Chunk(
             request.request_id,
             request.epoch,
-            picture,
+            taken,
             self._names,
             self._step,
             np.ascontiguousarray(rows[:, columns]),

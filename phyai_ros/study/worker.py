@@ -28,8 +28,13 @@ class Cell:
     """A world, a robot and who answers, loaded once. Not thread-safe."""
 
     def __init__(self, setting: Setting) -> None:
-        self._limit = setting.limit
+        self._limit, self._image_age = setting.limit, setting.image_age
         self.robot = robots.load(setting.robot)
+        if not 0.0 <= setting.image_age < self.robot.period:
+            raise ValueError(
+                f"image age: expected less than a control period, {1e3 * self.robot.period:g} ms, "
+                f"found {1e3 * setting.image_age:g} ms"
+            )
         conveyor = Conveyor(setting.speed, setting.reversing) if setting.speed else None
         self.world = world.make(self.robot.name, setting.task, conveyor=conveyor)
         discrete = self.robot.discrete_joints
@@ -61,7 +66,9 @@ class Cell:
         return PolicyPlayer(policy, binding, self.robot)
 
     def run(self, condition: Condition, seed: int) -> Row:
-        trace = run_episode(self.world, self.robot, self.player, condition, seed, self._limit)
+        trace = run_episode(
+            self.world, self.robot, self.player, condition, seed, self._limit, self._image_age
+        )
         numbers = measure.episode(trace, self._arm, self.robot.period)
         return {"condition": condition.key, "seed": seed, **numbers}
 

@@ -138,6 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--reversing", action="store_true", help="the conveyor turns round at random")
     add("--episodes", type=int, default=20, help="of each combination")
     add("--seed", type=int, default=design_.FIRST_SEED, help="of the first episode")
+    add(
+        "--image-age-ms",
+        type=float,
+        default=0.0,
+        help="how long before a tick its pictures are taken; a robot's cameras keep no tick",
+    )
     add("--time-limit", type=float, default=10.0, help="of an episode, s")
     add("--jobs", type=int, default=1, help="processes")
     add("--out", default="", help="folder; default: runs/study_<date and time>")
@@ -166,13 +172,14 @@ def _setting(options: argparse.Namespace) -> Setting:
         speed=speed,
         reversing=options.reversing,
         limit=options.time_limit,
+        image_age=options.image_age_ms / 1e3,
     )
 
 
 def _design(options: argparse.Namespace, setting: Setting, cell: Cell) -> Design:
     delays = options.delay_ms or ("" if options.delay_from else "0,100,200,400")
     latencies = [latency.parse(text) for text in delays.split(",") if text]
-    latencies += [latency.read(path) for path in options.delay_from]
+    latencies += [latency.read(path, setting.image_age) for path in options.delay_from]
     latencies = list({each.label: each for each in latencies}.values())
     handoffs = _handoffs(options.handoff, cell, setting)
     horizons = _horizons(options.horizon, cell)

@@ -77,6 +77,22 @@ def test_ages_and_reaction_follow_from_delay_and_horizon(expert):
     assert 4 * slow + 2 * slow < row["reaction"] < 4 * slow + 4.5 * slow
 
 
+def test_pictures_taken_before_the_tick_are_that_much_older(expert):
+    rows = [
+        measure.episode(
+            run_episode(
+                expert.world, expert.robot, expert.player, condition(delay="180"), 11, 10.0, age
+            ),
+            range(6),
+            PERIOD,
+        )
+        for age in (0.0, 0.02)
+    ]
+    first = [row["age_first"] / row["chunks"] for row in rows]
+    assert first[1] == pytest.approx(first[0] + 0.02, abs=0.005)
+    assert all(row["success"] and not row["starved"] for row in rows)
+
+
 def test_the_same_seed_is_the_same_episode_whatever_ran_before(policy):
     first = policy.run(condition("rtc_identity", "200"), 7)
     policy.run(condition("synchronous", "100"), 8)

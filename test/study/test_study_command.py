@@ -100,6 +100,7 @@ def _rows(out):
         (("--speed", "0"), "the task follow needs a speed above 0"),
         (("--speed", "9"), "conveyor speed 9.0 m/s"),
         (("--robot", "ur11"), "ur11"),
+        (("--image-age-ms", "50"), "expected less than a control period, 50 ms, found 50 ms"),
         (("--handoff", ","), "--handoff: expected at least one"),
         (("--jobs", "0"), "--jobs: expected at least 1"),
         (("--delay-from", "/nowhere.json"), "/nowhere.json: No such file"),
