@@ -85,6 +85,12 @@ def test_every_moment_can_be_shown_in_any_width_and_in_ascii(messages):
     assert len(text(model, now, 80).splitlines()) < 36
 
 
+def test_joints_are_one_stream_also_before_the_first_chunk(messages):
+    model = WatchModel()
+    feed(model, [m for m in messages if m[1] == "/diagnostics"])
+    assert list(model.ages()) == ["scene", "wrist", "joints"]
+
+
 def test_before_the_first_word_it_says_what_it_waits_for():
     assert "no word from handoff_node yet" in text(WatchModel(), 10.0)
 

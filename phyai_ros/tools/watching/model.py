@@ -119,12 +119,13 @@ class WatchModel:
         status = self.statuses.get("policy_node: observation")
         if status is None:
             return {}
-        names = set(self.chunk.joint_names) if self.chunk is not None else set()
+        prefix = "policy_node: camera "
+        cameras = {name[len(prefix) :] for name in self.statuses if name.startswith(prefix)}
         ages: dict[str, float] = {}
         for key, text in status[3].items():
             if key.startswith("age ") and key.endswith(" s"):
                 name = key[len("age ") : -len(" s")]
-                name = "joints" if name in names else name
+                name = name if name in cameras else "joints"
                 ages[name] = max(ages.get(name, 0.0), float(text))
         return ages
 
