@@ -6,7 +6,7 @@ For each handoff method a run, a study with its delays, and then this:
     phyai-ros up sim:=true task:=follow conveyor_speed:=0.04 handoff:=replace episodes:=4 \\
         seed:=5000 out:=runs/real_replace
     phyai-ros study --task follow --handoff replace --seed 5000 --episodes 4 \\
-        --delay-from runs/real_replace/report.json --out runs/virtual_replace
+        --delay-from runs/real_replace/report.json --image-age-ms 25 --out runs/virtual_replace
     python benchmarks/study_confirm.py runs/real_replace runs/virtual_replace ...
 """
 
