@@ -38,8 +38,8 @@ ARGUMENTS = (
     Argument(
         "execution_horizon",
         0,
-        "rows executed of a chunk before the next; 0: the model's own",
-        low=0,
+        "rows executed of a chunk before the next; 0: the model's own; -1: from the measured delay",
+        low=-1,
         high=10_000,
     ),
     Argument(
@@ -142,7 +142,7 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
     }
     horizon = values["execution_horizon"] or model.execution_horizon
     if horizon:
-        handoff["execution_horizon"] = horizon
+        handoff["execution_horizon"] = max(0, int(horizon))  # the node's own word for "measured"
     specs.append(NodeSpec("handoff_node", handoff, _ONE_THREAD, "plays chunks at the control rate"))
     return tuple(specs)
 

@@ -28,6 +28,18 @@ def test_every_parameter_is_one_that_its_node_declares():
                 known[name].check(value)
 
 
+@pytest.mark.parametrize(("asked", "given"), [("0", 8), ("4", 4), ("-1", 0)])
+def test_the_execution_horizon_is_the_models_the_users_or_measured(asked, given):
+    """0 at the node: from the measured delay."""
+    assert nodes(execution_horizon=asked)["handoff_node"].parameters["execution_horizon"] == given
+
+
+def test_both_ends_of_a_handoff_know_its_method():
+    made = nodes(handoff="rtc_identity")
+    assert made["policy_node"].parameters["handoff"] == "rtc_identity"
+    assert made["handoff_node"].parameters["handoff"] == "rtc_identity"
+
+
 def test_the_simulator_is_there_only_when_asked_for():
     assert set(nodes()) == {"policy_node", "handoff_node"}
     assert set(nodes(sim="true")) == {"sim_node", "policy_node", "handoff_node"}
