@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phyai_ros.bags.reader import Bag, BagMessage
+from phyai_ros.bags.reader import Bag, BagError, BagMessage
 from phyai_ros.nodes import convert
 from phyai_ros.nodes.cdr import NANOSECONDS
 
@@ -37,7 +37,7 @@ class BagClock:
         time_ns: int | None = None
         for message in bag.messages({_CLOCK, *(s for s in sensors if s in bag.topics)}):
             if message.topic == _CLOCK:
-                time_ns = convert.stamp_to_ns(bag.decode(message).clock)
+                time_ns = _clock_ns(bag, message)
             elif time_ns is not None:
                 stamp = _stamp_ns(bag, message)
                 if stamp > 0:
@@ -64,7 +64,7 @@ class Reading:
             return 0.0
         jump = 0.0
         if message.topic == _CLOCK:
-            step = convert.stamp_to_ns(bag.decode(message).clock)
+            step = _clock_ns(bag, message)
             if self._step is not None and abs(step - self._step) >= JUMP * NANOSECONDS:
                 jump = (step - self._step) / NANOSECONDS
             self._step, self._since = step, message.time_ns
@@ -75,5 +75,14 @@ class Reading:
         return jump
 
 
+def _clock_ns(bag: Bag, message: BagMessage) -> int:
+    try:
+        return convert.stamp_to_ns(bag.decode(message).clock)
+    except AttributeError as error:
+        raise BagError(f"{bag.path}: {message.topic} is no rosgraph_msgs/Clock: {error}") from error
+
+
 def _stamp_ns(bag: Bag, message: BagMessage) -> int:
-    return convert.stamp_to_ns(bag.decode(message).header.stamp)
+    """0 where the message has no header."""
+    header = getattr(bag.decode(message), "header", None)
+    return 0 if header is None else convert.stamp_to_ns(header.stamp)

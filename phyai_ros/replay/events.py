@@ -140,6 +140,9 @@ class Timeline:
                 yield self._readers[message.topic](message, clock.now)
             except ValueError as error:
                 yield Refused(clock.now, message.topic, type(error).__name__, str(error))
+            except (AttributeError, TypeError) as error:
+                text = f"the bag defines {message.type} in another way: {error}"
+                yield Refused(clock.now, message.topic, "other_definition", text)
 
     # -- one message -------------------------------------------------------------------------
 

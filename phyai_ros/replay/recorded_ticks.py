@@ -10,7 +10,7 @@ import numpy as np
 
 from phyai_ros.control.chunk import Chunk, ChunkRefused
 from phyai_ros.control.handoff import Handoff
-from phyai_ros.control.states import Request
+from phyai_ros.control.states import Request, State
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.replay.as_recorded import request_of
 from phyai_ros.replay.events import (
@@ -25,6 +25,9 @@ from phyai_ros.replay.events import (
 from phyai_ros.replay.result import Collector
 from phyai_ros.replay.self_paced import JOINT_STATE_MAX_AGE
 from phyai_ros.replay.session import Session
+
+_HELD = ("held by service", "node deactivated")
+"""Reasons of a live standstill that only somebody outside can have asked for."""
 
 
 class RecordedTicks:
@@ -74,6 +77,8 @@ class RecordedTicks:
         if self._epoch is not None and event.epoch != self._epoch:
             handoff.reset(event.stamp)
         self._epoch = event.epoch
+        if event.state == State.HOLDING and event.reason.startswith(_HELD):
+            handoff.hold(event.reason)
         chunk = self._waiting.pop((event.epoch, event.request_id), None)
         if chunk is not None:
             chunk = replace(chunk, epoch=handoff.epoch)

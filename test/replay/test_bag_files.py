@@ -129,8 +129,9 @@ def test_a_damaged_byte_is_survived_or_named(whole, tmp_path_factory, at, value)
     broken[at % len(whole)] = value
     path = tmp_path_factory.mktemp("damaged") / "bag.mcap"
     path.write_bytes(broken)
-    with contextlib.suppress(BagError):  # any other exception fails the test
-        assert all(isinstance(text, str) for text in texts(path))
+    with contextlib.suppress(BagError), Bag(path) as bag:  # any other exception fails the test
+        found = [bag.decode(message) for message in bag.messages()]
+        assert len(found) <= 40
 
 
 @given(data=st.binary(max_size=300), suffix=st.sampled_from([".mcap", ".db3"]))

@@ -51,6 +51,10 @@ def test_the_live_chunks_come_back(family):
     assert list(result.about["live_policies"]) == [result.about["policy"]]
     spans = np.ptp(result["live"], axis=(0, 1))
     assert (found.error <= TOLERANCE["float32"] * spans).all()
+    # Holds and resets of the live run are the bag's to tell, and its commands come back too.
+    sent = ~np.isnan(found.command_error).any(axis=1)
+    assert sent.sum() == found.commands >= 40
+    assert (found.command_error[sent] <= TOLERANCE["float32"] * spans).all()
 
 
 @pytest.mark.parametrize(
