@@ -8,16 +8,13 @@ Its own process, so that no inference ever holds its interpreter lock. The contr
 from __future__ import annotations
 
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import Trigger
 
 from phyai_ros import robots
 from phyai_ros.control import methods
@@ -28,8 +25,10 @@ from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qo
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
+from phyai_ros.nodes.handoff_services import HandoffServices
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
+from phyai_ros.nodes.handoff_watch import HandoffWatch
 from phyai_ros.nodes.holds import Holds
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
@@ -98,10 +97,8 @@ class HandoffNode(lifecycle.ManagedNode):
         self._pacer: Pacer | None = None
         self._changed = False
         self._raised = False
-        self._timeouts = 0
         self._blocked = ""
         self._owned: list[Any] = []
-        self._services_owned: list[Any] = []
         super().__init__("handoff_node", **kwargs)
 
     # -- transitions -------------------------------------------------------------------------
@@ -138,7 +135,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._joints = JointBuffer(limits.names, values.joint_state_max_age)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
         self._owned.append(self._output)
-        self._blocked, self._timeouts = "", 0
+        self._blocked = ""
         self._holds = Holds(self._handoff, self._output)
         self._gate = RobotGate(self, robot, self._log, self._check_robot)
         self._owned.append(self._gate)
@@ -148,7 +145,21 @@ class HandoffNode(lifecycle.ManagedNode):
             self._handoff, self._sink, self._now, self._measured, lambda: self._gate.factor
         )
         self._subscribe(robot)
-        self._serve()
+        self._seen = HandoffWatch(
+            self._log,
+            self._handoff,
+            self._sink,
+            self._output,
+            self._chunks,
+            self._joints,
+            lambda: self._gate.factor,
+            dry_run=values.dry_run,
+        )
+        self._owned.append(
+            HandoffServices(
+                self, self._loop, self._holds, self._handoff, lambda: self._pacer is not None
+            )
+        )
         if values.instruction:
             self._on_instruction(String(data=values.instruction))
 
@@ -184,13 +195,8 @@ class HandoffNode(lifecycle.ManagedNode):
         self._jumps = JumpWatch(self.get_clock(), self._on_jump)
         self._owned.append(self._jumps)
 
-    def _serve(self) -> None:
-        for name, work in (("hold", self._hold), ("resume", self._resume), ("reset", self._reset)):
-            self._services_owned.append(self.create_service(Trigger, f"~/{name}", work))
-
     def activate(self) -> None:
-        self._ticked = self._handoff.counters.ticks, time.monotonic()
-        self._standstill = ""
+        self._seen.restart()
         self._diagnostics = diagnostics.Publisher(self, [self._statuses])
         self._watch_timer = steady_timer(self, 0.25, self._watch)
         self._pacer = Pacer(
@@ -224,11 +230,9 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def teardown(self) -> None:
         self.deactivate()
-        for service in self._services_owned:
-            self.destroy_service(service)
         for owned in reversed(self._owned):
             owned.destroy()
-        self._services_owned, self._owned = [], []
+        self._owned = []
 
     def _tick(self) -> None:
         if self._pacer is not None and self._pacer.jitter > self._handoff.config.clock_jump:
@@ -261,34 +265,6 @@ class HandoffNode(lifecycle.ManagedNode):
         self.get_logger().warning(f"the clock jumped by {seconds:.3f} s")
         self._joints.clear()
 
-    # -- services ----------------------------------------------------------------------------
-
-    def _hold(self, request: Any, response: Any) -> Any:
-        return self._answer(response, lambda now: self._holds.hold("held by service"))
-
-    def _resume(self, request: Any, response: Any) -> Any:
-        return self._answer(response, self._holds.resume)
-
-    def _reset(self, request: Any, response: Any) -> Any:
-        return self._answer(response, self._holds.reset)
-
-    def _answer(self, response: Any, work: Callable[[float], None]) -> Any:
-        done = threading.Event()
-
-        def action(now: float) -> None:
-            work(now)
-            done.set()
-
-        if self._pacer is not None:  # else it would happen at the next activation
-            self._loop.post(action)
-            response.success = done.wait(timeout=1.0)
-        response.message = (
-            f"{self._handoff.state.name}, epoch {self._handoff.epoch}"
-            if response.success
-            else "the control loop is not running: is the node active?"
-        )
-        return response
-
     # -- watching ----------------------------------------------------------------------------
 
     def _check_robot(self) -> None:
@@ -310,7 +286,6 @@ class HandoffNode(lifecycle.ManagedNode):
         self._jumps.check()
         self._gate.watch()
         self._check_robot()
-        self._check_ticks()
         if self.failure is not None:
             raise lifecycle.NodeFailed(self.failure)
         if not self._raised:
@@ -318,36 +293,11 @@ class HandoffNode(lifecycle.ManagedNode):
             refusal = raise_others(self._values.realtime_priority - 1)
             if refusal is not None:
                 self.get_logger().info(refusal)
-        sink = self._sink
-        standing = sink.state not in (State.EXECUTING, State.RAMPING)
-        timeouts = self._handoff.counters.request_timeouts
-        if not standing:
-            self._timeouts = timeouts
-        notes = [self._chunks.trouble()] if standing else []
-        if timeouts > self._timeouts:
-            notes.append(f"{timeouts - self._timeouts} requests in a row are unanswered")
-        if standing and sink.state is State.WAITING:
-            notes.append(self._joints.trouble(time.monotonic()))
-        sink.note = "; ".join(note for note in notes if note)
-        expected = sink.state is not State.WAITING or self._values.dry_run
-        unheard = self._output.trouble() if expected else None
-        self._log.set(self._output.topic, unheard)
+        self._seen.look()
         if self._changed:
             self._changed = False
-            calm = sink.state in (State.EXECUTING, State.RAMPING)
-            asked = sink.state in (State.WAITING, State.HOLDING) and not self._handoff.starved
-            text = None if calm else f"{sink.state.name}: {sink.reason}"
-            self._log.set("handoff", text, expected=asked)
+            self._seen.log_state()
             self._diagnostics.publish()
-
-    def _check_ticks(self) -> None:
-        now, ticks = time.monotonic(), self._handoff.counters.ticks
-        if ticks != self._ticked[0]:
-            self._ticked = ticks, now
-        # Ticks are the robot's own time: fewer where it says that it runs slowly.
-        silent = now - self._ticked[1] > max(1.0, 3.0 * self._period / self._gate.factor)
-        self._standstill = "no tick: the node's clock stands still, nothing is sent" * silent
-        self._log.set("control timer", self._standstill or None)
 
     def _on_loop_error(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
@@ -358,7 +308,9 @@ class HandoffNode(lifecycle.ManagedNode):
         streams = [self._chunks, *self._joint_streams, self._instructions]
         return [
             handoff_status(self._handoff, self._sink),
-            timer_status(self._period, self._handoff, self._sink, self._pacer, self._standstill),
+            timer_status(
+                self._period, self._handoff, self._sink, self._pacer, self._seen.standstill
+            ),
             output_status(self._output),
             *(stream.status() for stream in streams),
             *self._gate.statuses(),

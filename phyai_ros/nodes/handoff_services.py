@@ -1,0 +1,71 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""handoff_node's services: ``~/hold``, ``~/resume``, ``~/reset``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from std_srvs.srv import Trigger
+
+from phyai_ros.control.handoff import Handoff
+from phyai_ros.nodes.control_loop import ControlLoop
+from phyai_ros.nodes.holds import Holds
+
+PATIENCE = 1.0
+"""Seconds that the control thread may take to do what was asked."""
+
+
+class HandoffServices:
+    """Each is done by the control thread and answered with the state and epoch that came of it.
+
+    running: whether there is a control thread; without one a call is refused, for it would else
+    happen at the next activation.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        loop: ControlLoop,
+        holds: Holds,
+        handoff: Handoff,
+        running: Callable[[], bool],
+    ) -> None:
+        self._node = node
+        self._loop = loop
+        self._handoff = handoff
+        self._running = running
+
+        def hold(now: float) -> None:
+            holds.hold("held by service")
+
+        works = {"hold": hold, "resume": holds.resume, "reset": holds.reset}
+        self._services = [self._serve(name, work) for name, work in works.items()]
+
+    def _serve(self, name: str, work: Callable[[float], None]) -> Any:
+        def answer(request: Any, response: Any) -> Any:
+            return self._answer(response, work)
+
+        return self._node.create_service(Trigger, f"~/{name}", answer)
+
+    def _answer(self, response: Any, work: Callable[[float], None]) -> Any:
+        done = threading.Event()
+
+        def action(now: float) -> None:
+            work(now)
+            done.set()
+
+        if self._running():
+            self._loop.post(action)
+            response.success = done.wait(timeout=PATIENCE)
+        response.message = (
+            f"{self._handoff.state.name}, epoch {self._handoff.epoch}"
+            if response.success
+            else "the control loop is not running: is the node active?"
+        )
+        return response
+
+    def destroy(self) -> None:
+        for service in self._services:
+            self._node.destroy_service(service)

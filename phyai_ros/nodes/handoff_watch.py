@@ -1,0 +1,90 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Why the arm stands still, as far as the control thread cannot know it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.states import State
+from phyai_ros.nodes.diagnostics import EdgeLog
+from phyai_ros.nodes.handoff_sink import HandoffSink
+from phyai_ros.nodes.joint_buffer import JointBuffer
+from phyai_ros.nodes.outputs import Output
+from phyai_ros.nodes.streams import Stream
+
+ACTING = (State.EXECUTING, State.RAMPING)
+
+
+class HandoffWatch:
+    """``look``, a few times a second on the executor's thread, adds what the ROS graph knows to the
+    sink's reasons and logs what begins and ends.
+
+    speed: share of full speed at which the robot runs. dry_run: nobody need listen before the first
+    command. standstill: why there are no ticks at all, empty while there are.
+    """
+
+    def __init__(
+        self,
+        log: EdgeLog,
+        handoff: Handoff,
+        sink: HandoffSink,
+        output: Output,
+        chunks: Stream,
+        joints: JointBuffer,
+        speed: Callable[[], float],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self.standstill = ""
+        self._log = log
+        self._handoff = handoff
+        self._sink = sink
+        self._output = output
+        self._chunks = chunks
+        self._joints = joints
+        self._speed = speed
+        self._dry_run = dry_run
+        self._timeouts = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """The ticks begin (again) now."""
+        self._ticked = self._handoff.counters.ticks, time.monotonic()
+        self.standstill = ""
+
+    def look(self) -> None:
+        self._check_ticks()
+        self._sink.note = "; ".join(note for note in self._notes() if note)
+        expected = self._sink.state is not State.WAITING or self._dry_run
+        self._log.set(self._output.topic, self._output.trouble() if expected else None)
+
+    def log_state(self) -> None:
+        """The state has changed."""
+        state = self._sink.state
+        asked = state in (State.WAITING, State.HOLDING) and not self._handoff.starved
+        text = None if state in ACTING else f"{state.name}: {self._sink.reason}"
+        self._log.set("handoff", text, expected=asked)
+
+    def _notes(self) -> list[str | None]:
+        state, timeouts = self._sink.state, self._handoff.counters.request_timeouts
+        if state in ACTING:
+            self._timeouts = timeouts
+            return []
+        notes = [self._chunks.trouble()]
+        if timeouts > self._timeouts:
+            notes.append(f"{timeouts - self._timeouts} requests in a row are unanswered")
+        if state is State.WAITING:
+            notes.append(self._joints.trouble(time.monotonic()))
+        return notes
+
+    def _check_ticks(self) -> None:
+        now, ticks = time.monotonic(), self._handoff.counters.ticks
+        if ticks != self._ticked[0]:
+            self._ticked = ticks, now
+        # Ticks are the robot's own time: fewer where it says that it runs slowly.
+        longest = max(1.0, 3.0 * self._handoff.config.period / self._speed())
+        silent = now - self._ticked[1] > longest
+        self.standstill = "no tick: the node's clock stands still, nothing is sent" * silent
+        self._log.set("control timer", self.standstill or None)
