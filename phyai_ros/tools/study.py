@@ -41,6 +41,23 @@ Ctrl-C keeps what is done; the same command with the same --out goes on from the
 """
 
 
+_WIDE = 160
+_NARROW = frozenset(
+    {
+        "handoff",
+        "delay",
+        "horizon",
+        "success",
+        "starved_ticks",
+        "blocked_share",
+        "boundary_jerk",
+        "jerk_ratio",
+        "reaction",
+    }
+)
+"""Columns that a narrow terminal shows; study.md has them all."""
+
+
 class Terminated(Exception):  # noqa: N818
     """SIGTERM: as Ctrl-C, with another exit status."""
 
@@ -255,11 +272,20 @@ def _write(result: dict[str, Any], out: Path) -> None:
 
 
 def _show(result: dict[str, Any]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, title="jerk and steps in mrad", title_justify="left")
-    for key, heading, _, _ in results.COLUMNS:
-        table.add_column(heading, justify="left" if key in ("handoff", "delay") else "right")
-    for entry in result["conditions"]:
-        table.add_row(*results.cells(entry))
     terminal = Console()
-    # A pipe has no width: the table must not be cut there.
-    (terminal if terminal.is_terminal else Console(width=200)).print(table)
+    if not terminal.is_terminal:  # a pipe has no width: the table must not be cut there
+        terminal = Console(width=_WIDE)
+    columns = [
+        i
+        for i, (key, _, _, _) in enumerate(results.COLUMNS)
+        if terminal.width >= _WIDE or key in _NARROW
+    ]
+    table = Table(box=box.SIMPLE_HEAD, title="jerk and steps in mrad", title_justify="left")
+    for i in columns:
+        key, heading, _, _ = results.COLUMNS[i]
+        left = key in ("handoff", "delay")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
+    for entry in result["conditions"]:
+        cells = results.cells(entry)
+        table.add_row(*(cells[i] for i in columns))
+    terminal.print(table)
