@@ -111,6 +111,11 @@ class Guard:
         other.interventions = Counter()
         return other
 
+    def rewind(self, earlier: Guard) -> None:
+        """Go on from where a ``fork`` of this guard stands; what was stepped since was not sent."""
+        self.last, self._position = earlier.last, earlier._position
+        self._speed, self._target = earlier._speed, earlier._target
+
     def stop(self) -> None:
         """Forget the last command; the next one needs ``start``."""
         self.last = None

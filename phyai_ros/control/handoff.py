@@ -127,6 +127,11 @@ class Handoff:
         self._held, self._fault, self.intake.broken = False, "", 0
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
 
+    def fail(self, reason: str) -> None:
+        """Fault: decelerate, stand and take no chunk until ``reset``."""
+        self._abandon(reason)
+        self._fault = reason
+
     def let_go(self) -> None:
         """Stop commanding at once, so that others may move the arm: the next command starts from
         where it is then. A gripper that has not moved meanwhile goes on from its command, for what
@@ -156,10 +161,9 @@ class Handoff:
             self.intake.accept(chunk, self.epoch, barred)
         finally:
             if self.intake.broken >= self.config.fault_after_broken and not self._fault:
-                self._abandon(
+                self.fail(
                     f"{self.intake.broken} unusable chunks in a row, last: {self.intake.last_drop}"
                 )
-                self._fault = self._standing_reason
 
     # -- the tick ----------------------------------------------------------------------------
 
@@ -313,8 +317,7 @@ class Handoff:
             return
         seconds = (tick - self._starved_since) * self.config.period
         if seconds > self.config.fault_after:
-            self._abandon(f"no chunk for {seconds:.1f} s")
-            self._fault = self._standing_reason
+            self.fail(f"no chunk for {seconds:.1f} s")
 
     def _abandon(self, reason: str) -> None:
         """Let go of the plan: the arm decelerates and stands."""

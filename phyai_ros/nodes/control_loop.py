@@ -62,6 +62,9 @@ class ControlLoop:
         self._measured = measured
         self._speed = speed
         self._program = ProgramTime()
+        self._open = True
+        self.sent = False
+        """Whether the newest tick's command has gone out."""
         self._inbox: deque[Callable[[float], None]] = deque()
         self._published: deque[tuple[int, float]] = deque(maxlen=8)
         self._observed: deque[tuple[int, float]] = deque(maxlen=8)
@@ -69,6 +72,10 @@ class ControlLoop:
     def post(self, action: Callable[[float], None]) -> None:
         """Have ``action(now)`` run on the control thread before its next tick."""
         self._inbox.append(action)
+
+    def close(self) -> None:
+        """Nothing that was or will be posted happens any more. Control thread."""
+        self._open = False
 
     def post_chunk(self, chunk: Chunk, published: float) -> None:
         """published: seconds on the clock of ``now``, when the policy sent the chunk."""
@@ -93,16 +100,20 @@ class ControlLoop:
         return self._program.program(stamp)
 
     def tick(self) -> None:
+        self.sent = False
         wall = self._now()
         self._program.factor = self._speed()
         now = self._program.advance(wall)
         while self._inbox:
-            self._inbox.popleft()(now)
+            action = self._inbox.popleft()
+            if self._open:
+                action(now)
         command = self._handoff.tick(now, self._measured())
         if command.repeated:
             return
         if command.positions is not None:
             self._sink.command(command.positions)
+            self.sent = True
         request = self._handoff.request(now)
         if request is not None:
             self._sink.request(self._on_the_wall(request))

@@ -25,6 +25,8 @@ from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qo
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
+from phyai_ros.nodes.fail_safe import FailSafe
+from phyai_ros.nodes.handoff_parameters import PARAMETERS
 from phyai_ros.nodes.handoff_services import HandoffServices
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
@@ -33,59 +35,12 @@ from phyai_ros.nodes.holds import Holds
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.nodes.pacer import Pacer, raise_others
-from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
 from phyai_ros.robots import guards
 
 LONGEST_STOP = 0.7
 """Seconds that stopping the arm may take when the node ends; Ctrl-C shall end everything in 3."""
-
-PARAMETERS = (
-    params.AUTOSTART,
-    Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
-    Parameter("instruction", "", "the task in words, until one comes on /instruction"),
-    Parameter("rate", 0.0, "control rate, Hz; 0: the robot's own", low=0.0, high=1000.0),
-    Parameter("horizon", 0, "rows a chunk must have; 0: any", low=0, high=10_000),
-    Parameter(
-        "execution_horizon",
-        8,
-        "rows executed of a chunk before the next takes over; 0: from the measured delay",
-        low=0,
-        high=10_000,
-    ),
-    Parameter(
-        "handoff",
-        "replace",
-        "how a new chunk joins the old one",
-        choices=methods.NAMES,
-    ),
-    Parameter(
-        "lead",
-        -1,
-        "ticks before a handoff at which its request goes out; -1: as long as answers take",
-        low=-1,
-        high=10_000,
-    ),
-    Parameter("margin", 1, "ticks by which a request goes out early", low=0, high=1000),
-    Parameter("request_timeout", 2.0, "s, an unanswered request is repeated", low=0.05, high=600.0),
-    Parameter("fault_after", 60.0, "s, starved this long: fault", low=0.1, high=86_400.0),
-    Parameter("max_chunk_age", 5.0, "s, no older observation is acted on", low=0.05, high=600.0),
-    Parameter(
-        "ramp_speed", 0.5, "share of the velocity limits for the first move", low=0.01, high=1.0
-    ),
-    Parameter(
-        "joint_state_max_age", 0.5, "s, older joint states start no motion", low=0.01, high=10.0
-    ),
-    Parameter("dry_run", False, "log commands, send none"),
-    Parameter(
-        "realtime_priority",
-        50,  # as ros2_control's controller manager asks for
-        "SCHED_FIFO priority of the control thread where the system allows it; 0: do not ask",
-        low=0,
-        high=99,
-    ),
-)
 
 
 class HandoffNode(lifecycle.ManagedNode):
@@ -144,6 +99,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._loop = ControlLoop(
             self._handoff, self._sink, self._now, self._measured, lambda: self._gate.factor
         )
+        self._fail_safe = FailSafe(self._loop, self._handoff, self._sink, self._on_failure)
         self._subscribe(robot)
         self._seen = HandoffWatch(
             self._log,
@@ -238,7 +194,7 @@ class HandoffNode(lifecycle.ManagedNode):
         if self._pacer is not None and self._pacer.jitter > self._handoff.config.clock_jump:
             # This process stood still for so long that the arm has come to rest without it.
             self._handoff.let_go()
-        self._loop.tick()
+        self._fail_safe.tick()
 
     # -- messages (executor thread) ----------------------------------------------------------
 
@@ -287,6 +243,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._gate.watch()
         self._check_robot()
         if self.failure is not None:
+            self._diagnostics.publish()
             raise lifecycle.NodeFailed(self.failure)
         if not self._raised:
             self._raised = True
@@ -299,15 +256,21 @@ class HandoffNode(lifecycle.ManagedNode):
             self._seen.log_state()
             self._diagnostics.publish()
 
-    def _on_loop_error(self, error: BaseException) -> None:
+    def _on_failure(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
-        self.get_logger().fatal(f"the control loop ended, no command is sent any more:\n{text}")
+        self.get_logger().fatal(f"the control loop failed, the arm is brought to rest:\n{text}")
+
+    def _on_loop_error(self, error: BaseException) -> None:
+        rest = "the arm stands" if self._handoff.guard.standing else "the arm may be MOVING"
+        self.get_logger().fatal(
+            f"the control loop ended, no command is sent any more, {rest}: {error!r}"
+        )
         self.failure = f"control loop: {error!r}"
 
     def _statuses(self) -> list[Status]:
         streams = [self._chunks, *self._joint_streams, self._instructions]
         return [
-            handoff_status(self._handoff, self._sink),
+            handoff_status(self._handoff, self._sink, self.failure),
             timer_status(
                 self._period, self._handoff, self._sink, self._pacer, self._seen.standstill
             ),

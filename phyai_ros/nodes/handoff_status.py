@@ -23,7 +23,8 @@ _LEVELS = {
 }
 
 
-def handoff_status(handoff: Handoff, sink: HandoffSink) -> Status:
+def handoff_status(handoff: Handoff, sink: HandoffSink, failure: str | None) -> Status:
+    """failure: of the control loop, which has ended then."""
     counters = handoff.counters
     age, deliver = sink.age.percentiles(), sink.deliver.percentiles()
     notes = [handoff.problem()]
@@ -32,8 +33,10 @@ def handoff_status(handoff: Handoff, sink: HandoffSink) -> Status:
     remarks = "; ".join(note for note in notes if note)
     return Status(
         "handoff",
-        max(_LEVELS[sink.state], WARN if remarks else OK),
-        f"{sink.state.name}: {sink.reason}" + (f"; {remarks}" if remarks else ""),
+        ERROR if failure else max(_LEVELS[sink.state], WARN if remarks else OK),
+        f"FAULT: {failure}"
+        if failure
+        else f"{sink.state.name}: {sink.reason}" + (f"; {remarks}" if remarks else ""),
         {
             "execution horizon ticks": handoff.execution_ticks,
             "epoch": handoff.epoch,

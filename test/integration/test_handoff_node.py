@@ -23,6 +23,7 @@ from phyai_ros.control.chunk import Chunk
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.handoff_node import HandoffNode
+from phyai_ros.nodes.lifecycle import NodeFailed
 
 DOMAIN = 32  # and the next one
 NAMES = tuple(POSTURE)
@@ -337,6 +338,26 @@ class TestStart:
         speeds = np.diff(np.array(robot.commands)[:, 0]) / STEP
         assert speeds.max() > 1.0
         assert np.abs(np.diff(speeds)).max() <= 8.0 * STEP + 1e-6
+
+    def test_an_exception_in_the_control_loop_brakes_says_fault_and_ends_the_node(self, robot):
+        far = np.linspace(0.0, 1.2, HORIZON)[:, None] * np.eye(7)[0]  # 1.6 rad/s
+        robot.until_state(HandoffState.EXECUTING)
+        robot.answer = lambda elapsed: START + far
+        robot.until(lambda: robot.node._handoff.guard.velocity[0] > 1.0, "motion")
+
+        def broken(now: float) -> None:
+            raise ZeroDivisionError
+
+        robot.node._loop.post(broken)
+        robot.until_state(HandoffState.FAULT, "ZeroDivisionError")
+        robot.until_says("handoff", "FAULT: control loop: ZeroDivisionError()")
+        robot.until(lambda: robot.node.failure, "the end of the control loop")
+        speeds = np.diff(np.array(robot.commands)[:, 0]) / STEP
+        assert speeds.max() > 1.0
+        assert np.abs(np.diff(speeds)).max() <= 8.0 * STEP + 1e-6
+        assert abs(speeds[-1]) <= 8.0 * STEP + 1e-6
+        with pytest.raises(NodeFailed):  # which ends the process with status 1
+            robot.node._watch()
 
     def test_a_service_that_was_refused_does_nothing_later(self, robot):
         robot.until_state(HandoffState.EXECUTING)

@@ -17,6 +17,19 @@ atexit.register(print, "the interpreter's own end")
 handoff_node.main()
 """
 
+BROKEN = """
+from phyai_ros.nodes import handoff_node, lifecycle
+
+
+class Broken(handoff_node.HandoffNode):
+    def activate(self):
+        super().activate()
+        self._loop.post(lambda now: 1 / 0)
+
+
+lifecycle.run(Broken)
+"""
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_node_that_is_told_to_stop_does_not_wait_for_the_interpreters_own_end(number):
@@ -50,3 +63,16 @@ def test_a_node_that_cannot_be_configured_ends_with_status_1_and_says_why():
     )
     assert ended.returncode == 1
     assert "r2d2" in ended.stderr
+
+
+def test_a_control_loop_that_fails_ends_the_process_with_status_1_and_says_why():
+    ended = subprocess.run(
+        [sys.executable, "-c", BROKEN],
+        env={**os.environ, "ROS_DOMAIN_ID": "63"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert "the control loop failed, the arm is brought to rest" in ended.stderr
+    assert "division by zero" in ended.stderr
