@@ -66,9 +66,8 @@ class BagWriter:
     def flush(self) -> None:
         """Hand everything to the operating system, and bring metadata.yaml up to date."""
         storage: Any = self._writer.storage
-        if self.storage == "mcap":
-            if storage.chunk.bio.tell():
-                storage.close_chunk()
+        if self.storage == "mcap" and storage.chunk.bio.tell():
+            storage.close_chunk()
         self._mark(storage)
         self._write_metadata()
 
