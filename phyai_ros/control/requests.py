@@ -62,7 +62,10 @@ class Requests:
                 f"request {chunk.request_id} is not one of the last {len(self._sent)} sent",
             )
         if chunk.request_id in self._answered:
-            raise ChunkRefused(Drop.DUPLICATE, f"request {chunk.request_id} was answered before")
+            raise ChunkRefused(
+                Drop.DUPLICATE,
+                f"request {chunk.request_id} was answered before; do two policies answer?",
+            )
         self._answered.add(chunk.request_id)
         if self._open is not None and self._open[0] <= chunk.request_id:
             self._open = None

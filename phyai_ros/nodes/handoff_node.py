@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from phyai_ros.nodes.holds import Holds
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.nodes.pacer import Pacer, raise_others
+from phyai_ros.nodes.rivals import Rivals
 from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
 from phyai_ros.robots import guards
@@ -100,6 +102,14 @@ class HandoffNode(lifecycle.ManagedNode):
             self._handoff, self._sink, self._now, self._measured, lambda: self._gate.factor
         )
         self._fail_safe = FailSafe(self._loop, self._handoff, self._sink, self._on_failure)
+        self._rivals = Rivals(
+            self,
+            self._log,
+            [output.topic for output, _ in robot.outputs],
+            0 if values.dry_run else 1,
+            "phyai/chunk",
+            robot.joint_state_topics,
+        )
         self._subscribe(robot)
         self._seen = HandoffWatch(
             self._log,
@@ -141,7 +151,7 @@ class HandoffNode(lifecycle.ManagedNode):
                 JointState,
                 topic,
                 qos.joint_states(),
-                self._on_joints,
+                partial(self._on_joints, topic),
                 log,
                 stale_after=self._values.joint_state_max_age,
             )
@@ -198,8 +208,9 @@ class HandoffNode(lifecycle.ManagedNode):
 
     # -- messages (executor thread) ----------------------------------------------------------
 
-    def _on_joints(self, message: JointState) -> None:
+    def _on_joints(self, topic: str, message: JointState) -> None:
         sample = convert.joints_from_message(message)
+        self._rivals.heard(topic, sample.positions)
         self._joints.add(sample, time.monotonic())
         if sample.nonfinite:
             raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
@@ -250,6 +261,7 @@ class HandoffNode(lifecycle.ManagedNode):
             refusal = raise_others(self._values.realtime_priority - 1)
             if refusal is not None:
                 self.get_logger().info(refusal)
+        self._rivals.look()
         self._seen.look()
         if self._changed:
             self._changed = False
@@ -275,6 +287,7 @@ class HandoffNode(lifecycle.ManagedNode):
                 self._period, self._handoff, self._sink, self._pacer, self._seen.standstill
             ),
             output_status(self._output),
+            self._rivals.status(),
             *(stream.status() for stream in streams),
             *self._gate.statuses(),
         ]

@@ -25,6 +25,7 @@ from std_msgs.msg import Bool, Float64, Float64MultiArray, String
 from std_srvs.srv import Trigger
 
 from phyai_ros import robots
+from phyai_ros.msg import ActionChunk
 from phyai_ros.nodes import convert, qos
 from phyai_ros.tools import cli, doctor
 
@@ -337,6 +338,20 @@ def test_two_masters(cell, examine):
         assert "jump" in found.advice
     finally:
         cell.node.destroy_publisher(publisher)
+
+
+def test_two_policies(cell, examine):
+    publisher = cell.node.create_publisher(ActionChunk, "/phyai/chunk", qos.chunk())
+    try:
+        found = examine.says("chunks", "2 policies answer on /phyai/chunk")
+        assert "duplicate" in found.advice
+    finally:
+        cell.node.destroy_publisher(publisher)
+
+
+def test_two_drivers_of_the_same_joints(examine, publish):
+    publish(JointState, "/joint_states", lambda: joints(POSTURE))
+    examine.says("joints", "2 publishers on /joint_states")
 
 
 def test_an_instruction_that_no_node_can_hear(examine, publish):

@@ -22,6 +22,7 @@ from std_srvs.srv import Trigger
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
 from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.diagnostics import ERROR, WARN
 from phyai_ros.nodes.handoff_node import HandoffNode
 from phyai_ros.nodes.lifecycle import NodeFailed
 
@@ -248,6 +249,23 @@ def test_nobody_listens_to_the_commands(robot):
     robot.until_says("output", "no subscriber on /forward_position_controller/commands")
     robot.listen_to_commands()
     robot.until_says("output", "ok")
+
+
+def test_a_second_master_a_second_policy_and_a_second_joint_driver_are_named(robot):
+    make = robot.test.create_publisher
+    commands = "/forward_position_controller/commands"
+    for topic, kind, says, level in (
+        (commands, Float64MultiArray, "expected this node alone", WARN),
+        ("/phyai/chunk", ActionChunk, "more than one policy answers", ERROR),
+        ("/joint_states", JointState, "the same joints", WARN),
+    ):
+        publisher = make(kind, topic, 1)
+        robot.until_says("publishers", f"2 publishers on {topic}")
+        assert says in robot.diagnostics["publishers"].message
+        assert robot.diagnostics["publishers"].level == level
+        assert robot.says("publishers", f"{topic}=2")
+        robot.test.destroy_publisher(publisher)
+        robot.until_says("publishers", "ok")
 
 
 class TestStart:

@@ -115,6 +115,16 @@ def chunks(robot: Robot, heard: Heard) -> list[Finding]:
                     error(samples.label, f"{endpoint.node}: {endpoint.problem}", "one version of "
                           "phyai_ros everywhere")
                 )  # fmt: skip
+    policies = [e.node for e in came.publishers]
+    if len(policies) > 1:
+        found.append(
+            error(
+                "chunks",
+                f"{len(policies)} policies answer on {came.topic}: {listed(policies)}",
+                "stop all but one: of two answers the later one is dropped as a duplicate",
+                blocks=False,
+            )
+        )
     if asked.count and not came.count:
         found.append(
             error(
@@ -170,7 +180,10 @@ def _commands(output: Samples, heard: Heard) -> list[Finding]:
                 f"output.topic: {candidates(output, heard.topics)}",
             )
         )
-    senders = [e.node for e in output.publishers if _name(e.node) != "handoff_node"]
+    everyone = [e.node for e in output.publishers]
+    senders = [node for node in everyone if _name(node) != "handoff_node"]
+    if not senders and len(everyone) > 1:  # as many handoffs as that
+        senders = everyone[1:]
     if senders:
         found.append(
             error(

@@ -232,6 +232,7 @@ def _on_joints(samples: Samples, message: JointState) -> float:
     for name in message.name:
         names[name] = names.get(name, 0) + 1
     sample = convert.joints_from_message(message)
+    facts.setdefault("sets", set()).add(tuple(sample.positions))
     for name in sample.nonfinite:
         facts.setdefault("nonfinite", set()).add(name)
     for name, value in sample.positions.items():

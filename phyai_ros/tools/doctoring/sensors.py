@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+from phyai_ros.nodes.rivals import joints_twice
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.doctoring.findings import Finding, error, listed, warning
 from phyai_ros.tools.doctoring.listen import Heard
@@ -209,6 +210,12 @@ def joints(robot: Robot, heard: Heard) -> list[Finding]:
     for samples in heard.joints.values():
         found += heard_at_all(samples, heard.topics, "joint_state_topics")
         found += stamped_well(samples, robot.joint_max_age, "joint_max_age", heard.clock)
+        twice = joints_twice(
+            samples.topic, len(samples.publishers), list(samples.facts.get("sets", ()))
+        )
+        if twice:
+            advice = "stop one of " + listed([e.node for e in samples.publishers])
+            found.append(warning("joints", twice, advice))
         bad = sorted(samples.facts.get("nonfinite", ()))
         if bad:
             advice = "the driver has no reading of them: look at its log"

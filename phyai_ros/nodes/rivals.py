@@ -1,0 +1,95 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Who else publishes where one publisher is meant to: a second master, policy or joint driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
+
+RECENT = 5.0
+"""Seconds for which a kind of joint state counts as being sent."""
+
+
+class Rivals:
+    """commands: topics that this node publishes on, or would if ``own`` were not 0. chunks: the
+    policy's topic. joints: topics of joint states. Executor thread."""
+
+    def __init__(
+        self,
+        node: Any,
+        log: EdgeLog,
+        commands: Sequence[str],
+        own: int,
+        chunks: str,
+        joints: Sequence[str],
+    ) -> None:
+        self._node = node
+        self._log = log
+        self._own = own
+        self._commands = [node.resolve_topic_name(topic) for topic in commands]
+        self._chunks = node.resolve_topic_name(chunks)
+        self._joints = {topic: node.resolve_topic_name(topic) for topic in joints}
+        self._sets: dict[str, dict[tuple[str, ...], float]] = {topic: {} for topic in joints}
+        self._status = Status("publishers", OK, "not looked yet")
+
+    def heard(self, topic: str, names: Iterable[str]) -> None:
+        """A joint state came with these joints."""
+        self._sets[topic][tuple(names)] = time.monotonic()
+
+    def status(self) -> Status:
+        """As of the newest ``look``."""
+        return self._status
+
+    def look(self) -> None:
+        """Count, now and then, for it asks the ROS graph; log what begins and ends."""
+        self._status = status = self._count()
+        text = None if status.level == OK else status.message
+        self._log.set("publishers", text, error=status.level == ERROR)
+
+    def _count(self) -> Status:
+        topics = [*self._commands, self._chunks, *self._joints.values()]
+        counts = {topic: self._node.count_publishers(topic) for topic in topics}
+        policies = counts[self._chunks]
+        worst, notes = OK, []
+        if policies > 1:
+            worst = ERROR
+            notes.append(
+                f"{policies} publishers on {self._chunks}: more than one policy answers, and of "
+                "two answers the later one is dropped as a duplicate"
+            )
+        for topic in self._commands:
+            if counts[topic] > self._own:
+                notes.append(_masters(topic, counts[topic], self._own))
+        since = time.monotonic() - RECENT
+        for topic, sets in self._sets.items():
+            recent = [names for names, at in list(sets.items()) if at >= since]
+            name = self._joints[topic]
+            notes.append(joints_twice(name, counts[name], recent))
+        said = "; ".join(note for note in notes if note)
+        return Status("publishers", max(worst, WARN if said else OK), said or "ok", counts)
+
+
+def _masters(topic: str, count: int, own: int) -> str:
+    if not own:
+        return f"{count} publishers on {topic} while this node only logs: somebody moves the arm"
+    return f"{count} publishers on {topic}, expected this node alone: two masters make the arm jump"
+
+
+def joints_twice(topic: str, count: int, sets: Sequence[Sequence[str]]) -> str:
+    """What is wrong with ``count`` publishers that send joint states with these sets of joints, for
+    people; empty where each joint comes from one of them, as of an arm and its gripper."""
+    if count < 2 or not sets:
+        return ""
+    all_names = [name for names in sets for name in names]
+    twice = sorted({name for name in all_names if all_names.count(name) > 1})
+    if twice:
+        return f"{count} publishers on {topic}, and several send {', '.join(twice)}"
+    if len(sets) >= count:
+        return ""
+    return (
+        f"{count} publishers on {topic}, but only {len(sets)} set(s) of joints: the same joints "
+        "come from more than one, or one is silent"
+    )
