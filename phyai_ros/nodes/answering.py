@@ -72,9 +72,9 @@ class Answering:
         instruction: str,
         history: Sequence[Observation] = (),
     ) -> Answered:
-        """instruction: used when the request brings none. history: as in engine.types.Observation.
-        Raises ValueError, for people, when there is no chunk."""
-        text = request.instruction or instruction
+        """instruction: used when the request brings none, or a blank one. history: as in
+        engine.types.Observation. Raises ValueError, for people, when there is no chunk."""
+        text = next((t for t in (request.instruction, instruction) if t.strip()), "")
         if not text:
             raise ValueError(
                 "no instruction yet: none in the request, on /instruction or in the parameter"

@@ -27,7 +27,7 @@ from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.fail_safe import FailSafe
-from phyai_ros.nodes.handoff_parameters import PARAMETERS
+from phyai_ros.nodes.handoff_parameters import PARAMETERS, control_rate
 from phyai_ros.nodes.handoff_services import HandoffServices
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
@@ -63,7 +63,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def configure(self) -> None:
         values = params.read(self, self.PARAMETERS)
         robot = robots.load(values.robot)
-        rate = values.rate or robot.control_rate
+        rate = control_rate(values.rate, robot)
         limits = robot.limits()
         config = HandoffConfig(
             period=1.0 / rate,
@@ -172,7 +172,7 @@ class HandoffNode(lifecycle.ManagedNode):
             realtime_priority=self._values.realtime_priority,
         )
         self._check_robot()
-        self._loop.post(self._holds.resume)  # of the hold that a deactivation leaves behind
+        self._loop.post(self._holds.activated)
         pacer = self._pacer
         self._sink.pace = lambda: (pacer.jitter, pacer.missed)
         pacer.start()

@@ -6,12 +6,16 @@ from __future__ import annotations
 from phyai_ros.control import methods
 from phyai_ros.nodes import params
 from phyai_ros.nodes.params import Parameter
+from phyai_ros.robots.robot import Robot
+
+LOWEST_RATE = 2.0
+"""Hz. The clock's jumps are told from its ticks, and Ctrl-C stops the arm, in under a second."""
 
 PARAMETERS = (
     params.AUTOSTART,
     Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
     Parameter("instruction", "", "the task in words, until one comes on /instruction"),
-    Parameter("rate", 0.0, "control rate, Hz; 0: the robot's own", low=0.0, high=1000.0),
+    Parameter("rate", 0.0, "control rate, Hz, from 2 on; 0: the robot's own", low=0.0, high=1000.0),
     Parameter("horizon", 0, "rows a chunk must have; 0: any", low=0, high=10_000),
     Parameter(
         "execution_horizon",
@@ -52,3 +56,12 @@ PARAMETERS = (
         high=99,
     ),
 )
+
+
+def control_rate(asked: float, robot: Robot) -> float:
+    """Hz: the parameter ``rate``, or where that is 0 the robot's own. Raises ParameterError."""
+    rate = asked or robot.control_rate
+    if rate < LOWEST_RATE:
+        where = "parameter 'rate'" if asked else f"{robot.source}: control_rate"
+        raise params.ParameterError(f"{where} is {rate:g} Hz; expected at least {LOWEST_RATE:g} Hz")
+    return rate

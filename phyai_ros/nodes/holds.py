@@ -47,6 +47,12 @@ class Holds:
 
     def unblock(self, now: float) -> None:
         self.blocked = ""
+        self.activated(now)
+
+    def activated(self, now: float) -> None:
+        """Leave the hold of a deactivation; those of a person and of the robot go on."""
+        if self.blocked:
+            return
         if self._asked:
             self._handoff.hold("held by service")
         else:

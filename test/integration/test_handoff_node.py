@@ -308,6 +308,17 @@ class TestStart:
         robot.until_state(HandoffState.EXECUTING)
         assert len(robot.test.get_publishers_info_by_topic("/diagnostics")) == 1
 
+    def test_a_hold_by_service_outlives_a_deactivation(self, robot):
+        robot.until_state(HandoffState.EXECUTING)
+        assert robot.call("hold").success
+        robot.transition("deactivate", "activate")
+        robot.states.clear()
+        robot.until(lambda: len(robot.states) > 10, "ticks")
+        assert {s.state for s in robot.states} == {HandoffState.HOLDING}
+        assert "held by service" in robot.state.reason
+        assert robot.call("resume").success
+        robot.until_state(HandoffState.EXECUTING)
+
     def test_an_arm_moved_while_the_node_was_inactive_is_not_pulled_back(self, robot):
         robot.until_state(HandoffState.EXECUTING)
         robot.transition("deactivate")

@@ -132,6 +132,16 @@ def test_without_left_over_a_guided_chunk_is_the_plain_one(policy, binding):
     np.testing.assert_array_equal(plain, guided_)
 
 
+def test_a_blank_instruction_in_a_request_is_none(policy, binding):
+    answering = Answering(policy, binding, 5, "test")
+    asked = dataclasses.replace(request(), instruction=" \n ")
+    assert answering.answer(frame(), asked, "reach the blue block").chunk.instruction == (
+        "reach the blue block"
+    )
+    with pytest.raises(ValueError, match="no instruction yet"):
+        answering.answer(frame(), asked, "  ")
+
+
 def test_a_policy_that_cannot_be_guided_so_refuses_at_once(policy, binding):
     with pytest.raises(ValueError, match=r"'rtc_trained' needs a policy.*can do \[.*'seam'"):
         Answering(policy, binding, 0, "test", "rtc_trained")
