@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Keep the result of a `phyai-ros study` as a row of benchmarks/results/studies.jsonl.
 
-    python benchmarks/study_row.py runs/study_x/study.json "phyai-ros study --task follow ..."
+python benchmarks/study_row.py runs/study_x/study.json "phyai-ros study --task follow ..."
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The tables of docs/handoff.md, from the newest row of each study in results/studies.jsonl.
 
-    python benchmarks/study_tables.py
+python benchmarks/study_tables.py
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ def main() -> None:
             table(entries, "reaction, ms; ticks without a fresh action, %", reaction)
 
 
-def table(
-    entries: list[dict[str, Any]], title: str, text: Callable[[dict[str, Any]], str]
-) -> None:
+def table(entries: list[dict[str, Any]], title: str, text: Callable[[dict[str, Any]], str]) -> None:
     delays = list(dict.fromkeys(e["delay"] for e in entries))
     print(f"| {title} | " + " | ".join(delays) + " |")
     print("|---" * (1 + len(delays)) + "|")
