@@ -8,7 +8,7 @@ import difflib
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
@@ -39,9 +39,10 @@ exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 terminated
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None, imported: Callable[[], object] = lambda: None) -> int:
     """Run one command; its exit status. A command is the module ``tools.<name>``:
-    ``main(words) -> int``. It is imported only when asked for, so that --help is quick."""
+    ``main(words) -> int``. It is imported only when asked for, so that --help is quick.
+    imported: called between the two."""
     words = list(sys.argv[1:] if words is None else words)
     parser = argparse.ArgumentParser(
         prog="phyai-ros",
@@ -70,6 +71,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     try:
         module = importlib.import_module(f"phyai_ros.tools.{options.command.replace('-', '_')}")
+        imported()
         return int(module.main(options.words))
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

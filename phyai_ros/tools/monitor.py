@@ -139,7 +139,7 @@ class _Watch:
     def _start(self) -> str | None:
         """Waits for the first command; returns why there is none."""
         end = time.monotonic() + self._what.startup
-        patience, said = time.monotonic() + PATIENCE, ""
+        patience = time.monotonic() + PATIENCE
         begun = self._driver is None
         while not (begun and self._acted()):
             if reason := self._stopped():
@@ -152,9 +152,8 @@ class _Watch:
                 begun = True
             trouble = self._trouble()
             self._progress.starting(trouble)
-            if trouble != said and time.monotonic() > patience:
+            if trouble and time.monotonic() > patience:
                 self._progress.note(f"still waiting for the first command: {trouble}")
-                said = trouble
             self._spin(0.1)
         return None
 

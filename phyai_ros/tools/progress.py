@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from types import TracebackType
 
@@ -10,6 +11,9 @@ from rich.console import Console
 from rich.status import Status
 
 from phyai_ros.tools.recording import Recording
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?")
+"""Not the one in wrist_1_joint."""
 
 
 class Progress:
@@ -19,6 +23,7 @@ class Progress:
         self._status = Status("starting", console=console, refresh_per_second=4)
         self._visible = console.is_terminal
         self._next = 0.0
+        self._noted: set[str] = set()
 
     def __enter__(self) -> Progress:
         if self._visible:
@@ -39,7 +44,11 @@ class Progress:
             self._status.update(f"starting: {trouble[:100]}" if trouble else "starting")
 
     def note(self, text: str) -> None:
-        """A line of its own, above the progress."""
+        """A line of its own, above the progress; once for all that differ in a number only."""
+        kind = _NUMBER.sub("N", text)
+        if kind in self._noted:
+            return
+        self._noted.add(kind)
         self._status.console.print(text, style="yellow", markup=False, highlight=False)
 
     def working(self, passed: float, duration: float | None, recording: Recording) -> None:

@@ -14,15 +14,26 @@ from phyai_ros.engine.types import STAGES
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
-    """Print ``report`` (of ``report.build``)."""
+    """Print ``report`` (of ``report.build``); of a run in which nothing ever acted one sentence,
+    with what kept it from acting."""
     if report["episodes"]:
         console.print(_episodes(report))
-    console.print(_timing(report))
-    console.print(_control(report))
+    if report["ticks"]["acting"]:
+        console.print(_timing(report))
+        console.print(_control(report))
+    else:
+        console.print(_nothing(report), highlight=False)
     for name, value in report["drops"].items():
         console.print(f"  [yellow]dropped[/] {name}: {value}", highlight=False)
     for problem in report["problems"]:
         console.print(f"  [red]problem[/] {problem}", highlight=False)
+
+
+def _nothing(report: Mapping[str, Any]) -> str:
+    ticks, chunks = report["ticks"]["total"], report["inference"]["count"]
+    if not ticks:
+        return "The arm was never commanded: nothing was heard of the handoff."
+    return f"The arm was never commanded: {ticks} control ticks, {chunks} chunks, no action."
 
 
 def _table(title: str) -> Table:

@@ -41,6 +41,29 @@ def test_version():
     assert result.stdout.strip()
 
 
+CTRL_C = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+
+MODULE = sys.argv.pop()
+from phyai_ros.tools.entry import main
+sys.meta_path.insert(0, CtrlC())
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["phyai_ros.tools.cli", "phyai_ros.tools.up", "numpy"])
+def test_ctrl_c_while_it_imports_is_quiet(module):
+    result = subprocess.run(
+        [sys.executable, "-c", CTRL_C, "up", module], capture_output=True, text=True, timeout=60
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_is_there(name):
     module = importlib.import_module(f"phyai_ros.tools.{name.replace('-', '_')}")

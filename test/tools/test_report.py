@@ -1,5 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 import importlib.util
+import io
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from phyai_ros.control.states import State
 from phyai_ros.tools import filmstrip, monitor, plots, report, report_table
-from phyai_ros.tools.progress import line
+from phyai_ros.tools.progress import Progress, line
 from phyai_ros.tools.recording import ChunkSeen, Episode, Frame, Recording, Tick
 
 _spec = importlib.util.spec_from_file_location(
@@ -198,6 +199,39 @@ def test_progress_line_tells_the_state(rehearsed):
     text = line(12.3, 30.0, rehearsed)
     assert "12 s of 30 s" in text
     assert "2/2 episodes" in text
+
+
+def test_a_run_in_which_nothing_acted_is_one_sentence():
+    recording = Recording()
+    recording.problems.append("no command in 120 s: handoff: no publisher on /phyai/chunk")
+    text = shown(report.build(recording, {})).split("\n")
+    assert text[0] == "The arm was never commanded: nothing was heard of the handoff."
+    assert text[1].strip().startswith("problem no command in 120 s")
+    assert not any(text[2:])
+    recording.ticks += [tick(0.05 * i, state=State.WAITING) for i in range(3)]
+    text = shown(report.build(recording, {}))
+    assert text.startswith("The arm was never commanded: 3 control ticks, 0 chunks, no action.")
+
+
+def test_what_is_waited_for_is_noted_once_a_kind():
+    console = Console(width=120, record=True, file=io.StringIO())
+    progress = Progress(console)
+    for text in (
+        "handoff: 1 requests in a row are unanswered",
+        "handoff: 2 requests in a row are unanswered",
+        "joints: no position yet of wrist_1_joint",
+        "handoff: 13 requests in a row are unanswered",
+        "joints: no position yet of wrist_2_joint",
+        "camera: no message for 1.5 s",
+        "camera: no message for 22.0 s",
+    ):
+        progress.note(text)
+    assert console.export_text().splitlines() == [
+        "handoff: 1 requests in a row are unanswered",
+        "joints: no position yet of wrist_1_joint",
+        "joints: no position yet of wrist_2_joint",
+        "camera: no message for 1.5 s",
+    ]
 
 
 def shown(numbers):
