@@ -78,8 +78,17 @@ def flow(name: str, device: torch.device, dtype: torch.dtype, tokens: int, batch
 def request(like: Path, folder: Path, device: torch.device, dtype: torch.dtype) -> FlowAdapter:
     """pi05 behind a LeRobot checkpoint's own preprocessing: ``like`` is the checkpoint's folder,
     whose weights are not read and whose sizes are set to the published ones in ``folder``."""
+    sidecars(like, folder)
+    shutil.copy(like / "model.safetensors", folder)  # unread, but a checkpoint has one
+    _, spec, transforms = lerobot.read(FAMILY, Checkpoint(folder))
+    spec = replace(spec, guidance_methods=("rtc_identity",))
+    return FlowAdapter(spec, flow_model("pi05", device, dtype), transforms)
+
+
+def sidecars(like: Path, folder: Path) -> None:
+    """What lies beside the weights of the LeRobot pi05 checkpoint ``like``, at published sizes."""
     for file in like.iterdir():
-        if file.name != "architecture.json" and file.is_file():
+        if file.name not in ("architecture.json", "model.safetensors") and file.is_file():
             shutil.copy(file, folder)
     sizes = {
         "chunk_size": 50, "n_action_steps": 50, "max_state_dim": 32, "max_action_dim": 32,
@@ -93,9 +102,6 @@ def request(like: Path, folder: Path, device: torch.device, dtype: torch.dtype) 
         if step.get("registry_name") == "tokenizer_processor":
             step["config"]["max_length"] = 200
     steps.write_text(json.dumps(content))
-    _, spec, transforms = lerobot.read(FAMILY, Checkpoint(folder))
-    spec = replace(spec, guidance_methods=("rtc_identity",))
-    return FlowAdapter(spec, flow_model("pi05", device, dtype), transforms)
 
 
 def flow_inputs(device: torch.device, tokens: int, batch: int) -> FlowInputs:
@@ -158,29 +164,34 @@ def _fill(
     device: torch.device,
     dtype: Callable[[str], torch.dtype],
 ) -> Any:
-    """Random weights that keep every activation near one: norms at one (Gemma: zero), biases and
-    modulation small."""
     with torch.device("meta"):
         made = model(config)
     generator = torch.Generator(device).manual_seed(0)
     for name, old in list(made.named_parameters()):
-        owner_name, _, leaf = name.rpartition(".")
-        owner = made.get_submodule(owner_name)
         value = torch.empty(old.shape, device=device, dtype=dtype(name))
-        with torch.no_grad():
-            if isinstance(owner, nn.LayerNorm) and leaf == "weight":
-                value.fill_(1.0)
-            elif old.ndim == 1:
-                ones = type(owner).__name__ == "_RmsNorm"
-                value.normal_(1.0 if ones else 0.0, 0.02, generator=generator)
-            else:
-                fan_in = old.shape[1] if type(owner).__name__ == "CategoryLinear" else None
-                fan_in = fan_in or old[0].numel()
-                std = 0.02 if isinstance(owner, nn.Embedding) or "norm" in name else fan_in**-0.5
-                value.normal_(0.0, std, generator=generator)
-        setattr(owner, leaf, nn.Parameter(value, requires_grad=False))
+        draw(made, name, value, generator)
+        owner_name, _, leaf = name.rpartition(".")
+        setattr(made.get_submodule(owner_name), leaf, nn.Parameter(value, requires_grad=False))
     assert not any(p.is_meta for p in made.parameters())
     return made.eval()
+
+
+def draw(model: nn.Module, name: str, value: torch.Tensor, generator: torch.Generator) -> None:
+    """Random weights in place, for parameter ``name`` or some rows of it, that keep every
+    activation near one: norms at one (Gemma: zero), biases and modulation small."""
+    owner_name, _, leaf = name.rpartition(".")
+    owner = model.get_submodule(owner_name)
+    with torch.no_grad():
+        if isinstance(owner, nn.LayerNorm) and leaf == "weight":
+            value.fill_(1.0)
+        elif value.ndim == 1:
+            ones = type(owner).__name__ == "_RmsNorm"
+            value.normal_(1.0 if ones else 0.0, 0.02, generator=generator)
+        else:
+            fan_in = value.shape[1] if type(owner).__name__ == "CategoryLinear" else None
+            fan_in = fan_in or value[0].numel()
+            std = 0.02 if isinstance(owner, nn.Embedding) or "norm" in name else fan_in**-0.5
+            value.normal_(0.0, std, generator=generator)
 
 
 def parameters(model: nn.Module) -> int:

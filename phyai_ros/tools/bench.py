@@ -23,6 +23,7 @@ BENCHMARKS = {
     "handoff": "control timer of handoff_node at 100 Hz beside policy_node and three cameras",
     "handoff_tick": "what one control tick costs in Python",
     "inference": "one whole request of the embedded policy on the CPU",
+    "load": "a sharded checkpoint: seconds a GB, and host memory beyond the model itself",
     "startup": "phyai-ros up -> first command at the robot",
 }
 ON_GPU = {"engine": "the model part of a request at the published sizes, and what runs it"}
