@@ -90,7 +90,12 @@ class Checkpoint:
             weight_map = self.json(_INDEX).get("weight_map")
             if not isinstance(weight_map, dict):
                 raise PolicyError(f"{self.root / _INDEX}: no 'weight_map' object")
-            for shard in sorted(set(weight_map.values())):
+            for shard in sorted({str(name) for name in weight_map.values()}):
+                if not is_own_file(shard):
+                    raise PolicyError(
+                        f"{self.root / _INDEX}: shard {shard!r} is not the plain name of a file "
+                        "beside it; a checkpoint reads nothing outside its own directory"
+                    )
                 if not self.has(shard):
                     raise PolicyError(f"{self.root / shard}: shard missing, named by {_INDEX}")
             return {key: self.root / shard for key, shard in weight_map.items()}
@@ -245,6 +250,12 @@ class Checkpoint:
         raise PolicyError(
             f"{self.root}: neither model.safetensors nor {_INDEX}; files here: {', '.join(there)}"
         )
+
+
+def is_own_file(name: str) -> bool:
+    """Whether ``name``, which a checkpoint's file gives for another, stays in its directory. (Links
+    may lead out: the hub's cache is made of them.)"""
+    return name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
 
 
 def _open(path: Path) -> Any:

@@ -78,6 +78,22 @@ def test_shard_missing(root):
     refuse(root, r"model-00002-of-00002.safetensors: shard missing, named by model")
 
 
+@pytest.mark.parametrize("way", ["../stolen.safetensors", "absolute", "sub/../../x", ".."])
+def test_a_shard_outside_the_directory_is_refused(root, way):
+    """Also where the file is there and would fit."""
+    shard = "model-00002-of-00002.safetensors"
+    outside = root.parent / "stolen.safetensors"
+    (root / shard).rename(outside)
+    named = str(outside) if way == "absolute" else way
+
+    def change(content):
+        paths = content["weight_map"]
+        paths.update({key: named for key, name in paths.items() if name == shard})
+
+    edit(root / "model.safetensors.index.json", change)
+    refuse(root, r"index.json: shard '.*' is not the plain name of a file beside it")
+
+
 def test_truncated_shard(root):
     path = root / "model-00001-of-00002.safetensors"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

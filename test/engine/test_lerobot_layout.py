@@ -92,6 +92,15 @@ def _statistics(directory: Path, change) -> None:
     save_file(tensors, file)
 
 
+def _statistics_from_outside(directory: Path) -> None:
+    name = "policy_preprocessor_step_3_normalizer_processor.safetensors"
+    (directory / name).rename(directory.parent / name)
+    edit(
+        directory / "policy_preprocessor.json",
+        lambda c: c["steps"][3].update(state_file=f"../{name}"),
+    )
+
+
 def _drop_statistic(directory: Path) -> None:
     _statistics(directory, lambda t: t.pop("observation.state.std"))
 
@@ -146,6 +155,7 @@ def read_everything(directory: Path) -> None:
     [
         (_drop_config, ["config.json", "no such file", "model.safetensors"]),
         (_drop_statistics_file, ["step_3_normalizer", "no such file", "policy_preprocessor.json"]),
+        (_statistics_from_outside, ["policy_preprocessor.json", "'../policy_p", "plain name"]),
         (_truncate_statistics_file, ["step_3_normalizer", "not readable as safetensors"]),
         (_drop_statistic, ["step_3_normalizer", "observation.state.std", "MEAN_STD"]),
         (_rename_statistic, ["observation.state.std is absent", "'state.std'"]),

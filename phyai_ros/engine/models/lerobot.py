@@ -20,6 +20,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from phyai_ros.engine.checkpoint import is_own_file
 from phyai_ros.engine.models import lerobot_legacy
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
@@ -271,6 +272,11 @@ def _step(file: Path, entry: Mapping[str, Any]) -> Step:
     if not name:
         raise PolicyError(f"{file}: a step has neither registry_name nor class: {entry!r}")
     state_file = entry.get("state_file")
+    if state_file and not is_own_file(str(state_file)):
+        raise PolicyError(
+            f"{file}: state_file {state_file!r} is not the plain name of a file beside it; a "
+            "checkpoint reads nothing outside its own directory"
+        )
     return Step(
         name=str(name),
         config=entry.get("config") or {},
