@@ -368,6 +368,8 @@ class TestStart:
         assert speeds.max() > 1.0
         assert np.abs(np.diff(speeds)).max() <= 8.0 * STEP + 1e-6
 
+    # Its executor ends of it, as meant.
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     def test_an_exception_in_the_control_loop_brakes_says_fault_and_ends_the_node(self, robot):
         far = np.linspace(0.0, 1.2, HORIZON)[:, None] * np.eye(7)[0]  # 1.6 rad/s
         robot.until_state(HandoffState.EXECUTING)
