@@ -8,13 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rclpy
 from PIL import Image
+from rclpy.executors import SingleThreadedExecutor
 from rich.console import Console
+from std_msgs.msg import Float64MultiArray
 
+from phyai_ros.nodes import qos
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.tools import monitor
 
@@ -49,6 +54,29 @@ def graph(monkeypatch):
             process.wait(timeout=20)
         finally:
             process.kill()
+
+
+@contextmanager
+def commands_heard():
+    """A function that says how many commands have been published since."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    listener = rclpy.create_node("listener", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(listener)
+    got = []
+    listener.create_subscription(
+        Float64MultiArray, "/forward_position_controller/commands", got.append, qos.command()
+    )
+
+    def heard():
+        executor.spin_once(timeout_sec=0)
+        return len(got)
+
+    yield heard
+    executor.shutdown()
+    listener.destroy_node()
+    rclpy.shutdown(context=context)
 
 
 def watch(tmp_path, console=None, **settings):
@@ -120,12 +148,12 @@ def test_a_stop_ends_the_run_with_a_report(graph, tmp_path):
         [*EXPERT, "0.02"],
     )
     what = monitor.Run(tmp_path, sim=True, duration=None, cameras=CAMERAS, startup=60.0)
-    reasons = iter([None] * 60)
-    status = monitor.run(
-        what,
-        stopped=lambda: next(reasons, "sim_node ended"),
-        console=Console(quiet=True),
-    )
+    with commands_heard() as heard:
+        status = monitor.run(
+            what,
+            stopped=lambda: "sim_node ended" if heard() >= 10 else None,
+            console=Console(quiet=True),
+        )
     report = json.loads((tmp_path / "report.json").read_text())
     assert status == 1
     assert report["problems"] == ["sim_node ended"]

@@ -82,6 +82,12 @@ class Rig:
         words = [status.message, *(f"{v.key}={v.value}" for v in status.values)]
         return any(text in word for word in words)
 
+    def value(self, part: str, key: str) -> float:
+        """A number among the newest diagnostics of a part; 0 before there are any."""
+        status = self.diagnostics.get(part)
+        values = [] if status is None else status.values
+        return next((float(v.value) for v in values if v.key == key), 0.0)
+
     def until(
         self, condition: Callable[[], Any], what: str, meanwhile: Callable[[], None] | None = None
     ) -> None:

@@ -420,7 +420,8 @@ def test_a_clock_that_jumps_begins_a_new_epoch_and_stops_nothing_for_good(simula
         assert np.isfinite(robot.commands[-1]).all()
         robot.until_state(HandoffState.EXECUTING)
     assert any("the clock jumped" in s.reason for s in robot.states)
-    robot.until_says("handoff", "clock jumps=2")
+    # On a busy machine /clock itself may come late enough to count as one more.
+    robot.until(lambda: robot.value("handoff", "clock jumps") >= 2, "both jumps are counted")
 
 
 def test_a_clock_that_stands_still_holds_the_last_command(simulated):
