@@ -28,11 +28,15 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def resolve(
     name: str | Path, revision: str | None = None, patterns: Sequence[str] = CHECKPOINT_FILES
 ) -> Path:
-    """A directory, or ``owner/name`` on the hub at ``revision`` (branch, tag or commit). Without a
-    connection the cached snapshot serves. Raises PolicyError when there is neither."""
+    """A directory, or ``owner/name`` on the hub at ``revision`` (branch, tag or commit), which
+    ``owner/name@revision`` says too, and more nearly. Without a connection the cached snapshot
+    serves. Raises PolicyError when there is neither."""
     path = Path(name).expanduser()
     if path.is_dir():
         return path
+    hub_id, _, pinned = str(name).partition("@")
+    if _HUB_ID.fullmatch(hub_id) and pinned:
+        name, revision = hub_id, pinned
     if not _HUB_ID.fullmatch(str(name)):
         near = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         raise PolicyError(

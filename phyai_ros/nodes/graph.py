@@ -25,7 +25,7 @@ ARGUMENTS = (
     Argument("robot", "ur10e", "robot: a name in config/robots, or a YAML file", known="robots"),
     Argument("sim", False, "start the simulated robot as well, and keep all traffic on this host"),
     Argument("instruction", "", "the task in words; empty: wait for one on /instruction"),
-    Argument("checkpoint", "", "checkpoint directory or hub id; empty: the model's own"),
+    Argument("checkpoint", "", "directory, hub id or id@revision; empty: the model's own"),
     Argument("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
     Argument("device", "cpu", "where the policy runs", choices=("cpu", "cuda", "auto")),
     Argument("precision", "float32", "its floating point type", choices=("float32", "bfloat16")),

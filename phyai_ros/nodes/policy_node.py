@@ -43,7 +43,7 @@ PARAMETERS = (
     params.AUTOSTART,
     Parameter("model", "gr00t", "policy: a name in config/models or a YAML file"),
     Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
-    Parameter("checkpoint", "", "checkpoint directory or hub id; empty: the model's own"),
+    Parameter("checkpoint", "", "directory, hub id or id@revision; empty: the model's own"),
     Parameter("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
     Parameter("device", "cpu", "where the policy runs: cpu, cuda, cuda:N, or auto"),
     Parameter("precision", "float32", "its floating point type", choices=tuple(DTYPES)),
@@ -116,7 +116,7 @@ class PolicyNode(lifecycle.ManagedNode):
             embodiment=values.embodiment or part.embodiment,
             device=_device(values.device),
             dtype=values.precision,
-            revision=model.revision,
+            revision=None if values.checkpoint else model.revision,
         )
         self._binding = Binding(robot, self._policy.spec, part, source=source)
         sizes = {

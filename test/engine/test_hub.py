@@ -39,6 +39,16 @@ def test_cached_checkpoint_loads_offline(offline, revision):
     assert policy.spec.checkpoint.endswith(COMMIT)
 
 
+@needs_golden
+def test_a_name_may_pin_the_revision(offline):
+    """As on the launch line, which has no other place for it; it goes before the model's own."""
+    cached(offline, GOLDEN / "groot_n17")
+    for revision in (None, "main"):
+        assert hub.resolve("lab/tiny-gr00t@v1", revision).name == COMMIT
+        with pytest.raises(PolicyError, match=r"'lab/tiny-gr00t' at revision 'v2'"):
+            hub.resolve("lab/tiny-gr00t@v2", revision)
+
+
 def test_not_cached(offline):
     with pytest.raises(PolicyError, match=r"'lab/absent'.*not in the hub cache, and the hub"):
         hub.resolve("lab/absent")

@@ -34,6 +34,23 @@ def test_the_execution_horizon_is_the_models_the_users_or_measured(asked, given)
     assert nodes(execution_horizon=asked)["handoff_node"].parameters["execution_horizon"] == given
 
 
+@pytest.mark.parametrize("name", ["lab/arm-policy", "lab/arm-policy@v1"])
+def test_a_hub_id_reaches_the_hubs_client_as_it_was_given(name, monkeypatch):
+    """From the launch line to the node's parameter, and from there to the download."""
+    from phyai_ros.engine import hub
+    from phyai_ros.nodes import model_file
+
+    asked = []
+    monkeypatch.setattr(hub, "snapshot_download", lambda *a, **k: asked.append((a, k)) or "/there")
+    given = nodes(checkpoint=name)["policy_node"].parameters["checkpoint"]
+    _, source = model_file.load("gr00t")
+    hub.resolve(model_file.checkpoint_path(given, source))
+    ((words, options),) = asked
+    assert words == ("lab/arm-policy",)
+    assert options["revision"] == ("v1" if "@" in name else None)
+    assert not any(pattern.endswith((".bin", ".pt")) for pattern in options["allow_patterns"])
+
+
 def test_both_ends_of_a_handoff_know_its_method():
     made = nodes(handoff="rtc_identity")
     assert made["policy_node"].parameters["handoff"] == "rtc_identity"
