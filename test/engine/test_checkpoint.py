@@ -1,6 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """A checkpoint is read strictly, lazily and never unpickled; every refusal says what and where."""
 
+import io
 import json
 import shutil
 
@@ -244,6 +245,23 @@ def test_fill(tmp_path):
     assert torch.equal(module.norm.running_var, torch.tensor([3.0, 4.0]))
     assert module.norm.num_batches_tracked.item() == 7
     assert not any(p.requires_grad for p in module.parameters())
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_progress_bar_is_for_a_terminal(tmp_path, monkeypatch, there):
+    checkpoint = checkpoint_of(tmp_path, {"weight": torch.zeros(4, 2)})
+    with torch.device("meta"):
+        module = nn.Embedding(4, 2)
+    said = Terminal() if there else io.StringIO()
+    monkeypatch.setattr("sys.stderr", said)
+    checkpoint.fill(module, device=CPU, dtype=torch.float32)
+    assert (f"loading {tmp_path.name}" in said.getvalue()) == there
+    assert there or not said.getvalue()
 
 
 def test_fill_refuses_what_it_would_have_to_guess(tmp_path):

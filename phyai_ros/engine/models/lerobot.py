@@ -205,6 +205,15 @@ def read_layout(directory: str | Path, config: Mapping[str, Any] | None = None) 
     return Layout(directory, config, inputs, outputs, *pipelines)
 
 
+def refuse_embodiment(directory: Path, family: str, embodiment: str | None) -> None:
+    """For families whose LeRobot checkpoints are of one robot: a tag asked for is a mistake."""
+    if embodiment is not None:
+        raise PolicyError(
+            f"{directory}: embodiment {embodiment!r} asked for, but a LeRobot {family} checkpoint "
+            "has no embodiment tags"
+        )
+
+
 def read_json(file: Path) -> dict[str, Any]:
     """A JSON object, or a PolicyError that says what the directory holds instead."""
     try:

@@ -12,7 +12,7 @@ from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.layers.resnet import batch_norm_tensors
 from phyai_ros.engine.models.act.config import ActConfig
 from phyai_ros.engine.models.act.model import ActInputs, ActModel
-from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout
+from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
 from phyai_ros.engine.models.lerobot_images import ImageNormaliser, check_size, upload
 from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
@@ -81,7 +81,8 @@ class ActAdapter:
 def load(
     checkpoint: Checkpoint, *, embodiment: str | None, device: torch.device, dtype: torch.dtype
 ) -> ActAdapter:
-    """embodiment: not used, LeRobot's ACT has one."""
+    """Raises PolicyError naming what does not fit; also where an embodiment is asked for."""
+    refuse_embodiment(checkpoint.root, "act", embodiment)
     layout = read_layout(checkpoint.root, checkpoint.config)
     vectors = Vectors(layout)
     config = ActConfig.parse(

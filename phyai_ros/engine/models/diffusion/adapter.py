@@ -16,7 +16,7 @@ from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.layers.resnet import batch_norm_tensors
 from phyai_ros.engine.models.diffusion.config import DiffusionConfig
 from phyai_ros.engine.models.diffusion.model import DiffusionInputs, DiffusionModel, rename
-from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout
+from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
 from phyai_ros.engine.models.lerobot_images import (
     ImageNormaliser,
     centre_crop,
@@ -139,7 +139,8 @@ class DiffusionAdapter:
 def load(
     checkpoint: Checkpoint, *, embodiment: str | None, device: torch.device, dtype: torch.dtype
 ) -> DiffusionAdapter:
-    """embodiment: not used, LeRobot's Diffusion Policy has one."""
+    """Raises PolicyError naming what does not fit; also where an embodiment is asked for."""
+    refuse_embodiment(checkpoint.root, "diffusion", embodiment)
     layout = read_layout(checkpoint.root, checkpoint.config)
     file = str(checkpoint.root / CONFIG)
     vectors = Vectors(layout)

@@ -170,7 +170,7 @@ class FlowAdapter:
                 self.spec.checkpoint,
                 len(ids),
                 limit,
-                pieces[0].text,
+                pieces[0].text[:200],
             )
         return ids[:limit]
 

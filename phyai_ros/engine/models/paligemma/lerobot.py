@@ -133,7 +133,9 @@ def _transforms(family: FlowFamily, checkpoint: Checkpoint, layout: Layout) -> T
         relative=np.array(layout.relative_mask()),
         prompt=family.lerobot_prompt(layout),
         tokenizer=tokenize.load(checkpoint, step.get("tokenizer_name")),
-        max_tokens=int(step.get("max_length") or layout.config["tokenizer_max_length"]),
+        max_tokens=int(
+            step.get("max_length") or layout.config.get("tokenizer_max_length", family.max_tokens)
+        ),
         dtype=np.float32,
     )
 

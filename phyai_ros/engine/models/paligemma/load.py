@@ -9,11 +9,11 @@ import torch
 
 from phyai_ros.engine import guidance
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.lerobot import refuse_embodiment
 from phyai_ros.engine.models.paligemma import lerobot, openpi
 from phyai_ros.engine.models.paligemma.adapter import FlowAdapter
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.family import FlowFamily
-from phyai_ros.engine.types import PolicyError
 
 
 def load(
@@ -26,11 +26,7 @@ def load(
 ) -> FlowAdapter:
     """embodiment: openpi's asset id, where a checkpoint has several; LeRobot's has none."""
     if "type" in checkpoint.config:
-        if embodiment is not None:
-            raise PolicyError(
-                f"{checkpoint.root}: embodiment {embodiment!r} asked for, but a LeRobot "
-                f"{family.name} checkpoint has no embodiment tags"
-            )
+        refuse_embodiment(checkpoint.root, family.name, embodiment)
         config, spec, transforms = lerobot.read(family, checkpoint)
     else:
         config, spec, transforms = openpi.read(family, checkpoint, embodiment)

@@ -12,7 +12,7 @@ import torch
 
 from phyai_ros.engine import guidance, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout
+from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
 from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, upload
 from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
@@ -58,6 +58,7 @@ class SmolVlaAdapter:
             key: ImageNormaliser(layout.input_normalisation(key), self.device)
             for key in spec.cameras
         }
+        self._most = spec.max_prompt_tokens or model.config.tokenizer_max_length
         self._warned = False
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""
@@ -126,7 +127,7 @@ class SmolVlaAdapter:
         """Token ids of the prompt, cut to the model's limit."""
         prompt = instruction if instruction.endswith("\n") else instruction + "\n"
         ids = self.tokenizer.encode(prompt)
-        limit = self.model.config.tokenizer_max_length
+        limit = self._most
         if len(ids) > limit and not self._warned:
             self._warned = True
             _log.warning(
@@ -134,7 +135,7 @@ class SmolVlaAdapter:
                 self.spec.checkpoint,
                 len(ids),
                 limit,
-                instruction,
+                instruction[:200],
             )
         return ids[:limit]
 
@@ -144,7 +145,7 @@ class SmolVlaAdapter:
 
     def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
         """Every prompt length that occurs, whatever the observations."""
-        most = self.model.config.tokenizer_max_length
+        most = self._most
         return (*range(_TOKEN_BUCKET, most, _TOKEN_BUCKET), most)
 
     def decode(
@@ -159,7 +160,8 @@ class SmolVlaAdapter:
 def load(
     checkpoint: Checkpoint, *, embodiment: str | None, device: torch.device, dtype: torch.dtype
 ) -> SmolVlaAdapter:
-    """embodiment: not used, LeRobot's SmolVLA has one."""
+    """Raises PolicyError naming what does not fit; also where an embodiment is asked for."""
+    refuse_embodiment(checkpoint.root, "smolvla", embodiment)
     layout = read_layout(checkpoint.root, checkpoint.config)
     vectors = Vectors(layout)
     config = _config(checkpoint, layout, vectors)
@@ -174,6 +176,8 @@ def load(
     )
     cameras = tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key)
     side = config.vlm.vision.image_size
+    step = layout.preprocessor.find("tokenizer_processor")
+    words = step.config if step else {}
     spec = PolicySpec(
         family="smolvla",
         checkpoint=str(checkpoint.root),
@@ -185,12 +189,10 @@ def load(
         denoising_steps=config.num_steps,
         model_action_dim=config.max_action_dim,
         guidance_methods=(guidance.RTC_IDENTITY, guidance.RTC_VJP, guidance.SEAM),
-        max_prompt_tokens=config.tokenizer_max_length,
+        max_prompt_tokens=int(words.get("max_length") or config.tokenizer_max_length),
         image_size=(side, side),
     )
-    step = layout.preprocessor.find("tokenizer_processor")
-    given = step.config.get("tokenizer_name") if step else None
-    tokenizer = tokenize.load(checkpoint, given or config.vlm_model_name)
+    tokenizer = tokenize.load(checkpoint, words.get("tokenizer_name") or config.vlm_model_name)
     return SmolVlaAdapter(spec, model, layout, vectors, tokenizer)
 
 
