@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A checkpoint's name -> a local directory: a path as it is, or a hub id through the hub's own
-client (its cache, progress bar, token and offline mode)."""
+"""A checkpoint's name -> a local directory: a path as it is, the name of an embedded checkpoint, or
+a hub id through the hub's own client (its cache, progress bar, token and offline mode)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from phyai_ros.engine import embedded
 from phyai_ros.engine.types import PolicyError
 
 CHECKPOINT_FILES = ("*.json", "*.safetensors", "*.model", "*.jinja", "assets/**")
@@ -28,20 +29,22 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def resolve(
     name: str | Path, revision: str | None = None, patterns: Sequence[str] = CHECKPOINT_FILES
 ) -> Path:
-    """A directory, or ``owner/name`` on the hub at ``revision`` (branch, tag or commit), which
-    ``owner/name@revision`` says too, and more nearly. Without a connection the cached snapshot
-    serves. Raises PolicyError when there is neither."""
+    """A directory, the name of an embedded checkpoint, or ``owner/name`` on the hub at ``revision``
+    (branch, tag or commit), which ``owner/name@revision`` says too, and more nearly. Without a
+    connection the cached snapshot serves. Raises PolicyError when there is none of them."""
     path = Path(name).expanduser()
     if path.is_dir():
         return path
+    own = embedded.find(str(name))
+    if own is not None:
+        return own
     hub_id, _, pinned = str(name).partition("@")
     if _HUB_ID.fullmatch(hub_id) and pinned:
         name, revision = hub_id, pinned
     if not _HUB_ID.fullmatch(str(name)):
-        near = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         raise PolicyError(
-            f"checkpoint {str(name)!r}: no such directory, and not a hub id (owner/name)"
-            + (f"; in {path.parent}: {', '.join(near[:20])}" if near else "")
+            f"checkpoint {str(name)!r}: no such directory, no embedded checkpoint "
+            f"({', '.join(embedded.names())}), and not a hub id (owner/name){_beside(path)}"
         )
     where = f"checkpoint {str(name)!r}" + (f" at revision {revision!r}" if revision else "")
     try:
@@ -63,3 +66,13 @@ def resolve(
             f"{where}: no such directory, not in the hub cache, and the hub cannot be reached "
             f"({type(online).__name__}: {online})"
         ) from None
+
+
+def _beside(path: Path) -> str:
+    """The directories beside a path that is none, as text; of a bare word nothing, for what lies in
+    the current directory has nothing to do with it."""
+    parent = path.parent
+    if parent == Path() or not parent.is_dir():
+        return ""
+    near = sorted(p.name for p in parent.iterdir() if p.is_dir() and p.name[:1] != ".")
+    return f"; directories in {parent}: {', '.join(near[:20])}" if near else ""

@@ -133,7 +133,7 @@ def load_policy(
     seed: int = 0,
     selector: str = "auto",
 ) -> Policy:
-    """Load a policy from a checkpoint directory or hub id.
+    """Load a policy from a checkpoint directory, an embedded checkpoint's name or a hub id.
 
     family: a name or alias of ``registry.families()``; None reads it from the checkpoint.
     embodiment: the checkpoint's embodiment tag, where it has several. device: cpu, cuda, cuda:N.

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from phyai_ros.engine import embedded
 from phyai_ros.robots import config_files
 from phyai_ros.robots.model_config import ModelConfig, for_robot
 
@@ -42,14 +43,5 @@ def robot_part(model: ModelFile, robot: str, source: str) -> ModelConfig:
 def checkpoint_path(name: str, source: str) -> str:
     """A checkpoint's name -> what the engine takes: a directory beside the model's YAML or among
     the embedded ones, else the name itself (another directory, or a hub id)."""
-    for place in (Path(source).parent, *embedded_directories()):
-        if (place / name).is_dir():
-            return str(place / name)
-    return name
-
-
-def embedded_directories() -> list[Path]:
-    """phyai_ros/checkpoints, also behind a link that an installed tree points here with."""
-    module = Path(__file__)
-    roots = (module.parents[1], module.resolve().parents[1])
-    return [root / "checkpoints" for root in dict.fromkeys(roots)]
+    beside = Path(source).parent / name
+    return str(beside if beside.is_dir() else embedded.find(name) or name)

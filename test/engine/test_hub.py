@@ -63,9 +63,28 @@ def test_revision_not_cached(offline):
 
 def test_neither_path_nor_id(tmp_path):
     (tmp_path / "gr00t_small").mkdir()
-    with pytest.raises(PolicyError, match=r"not a hub id \(owner/name\); in .*: gr00t_small"):
+    with pytest.raises(
+        PolicyError, match=r"not a hub id \(owner/name\); directories in .*: gr00t_small$"
+    ):
         hub.resolve(tmp_path / "gr00t_smal")
 
 
 def test_a_directory_is_itself(tmp_path):
     assert hub.resolve(tmp_path) == tmp_path
+
+
+def test_an_embedded_checkpoint_by_its_name(offline, monkeypatch):
+    monkeypatch.chdir(offline)
+    policy = load_policy("gr00t_ur10e_small")
+    assert policy.spec.checkpoint.endswith("phyai_ros/checkpoints/gr00t_ur10e_small")
+    (offline / "gr00t_ur10e_small").mkdir()  # a directory that was named goes before
+    assert hub.resolve("gr00t_ur10e_small").resolve() == offline / "gr00t_ur10e_small"
+
+
+def test_a_bare_word_is_not_answered_with_the_current_directory(tmp_path, monkeypatch):
+    (tmp_path / "unrelated").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PolicyError) as refusal:
+        hub.resolve("gr00t_ur10e_smal")
+    assert "gr00t_ur10e_small" in str(refusal.value)
+    assert "unrelated" not in str(refusal.value)
