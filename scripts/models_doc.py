@@ -34,6 +34,40 @@ LAYOUTS = {
     "pi05_openpi": "openpi's converter",
     "groot_n17": "Isaac-GR00T, sharded",
 }
+CONVERTED = """
+No fixture is written in these; the first three are fixtures converted, held to the same actions:
+
+| layout | in test/engine/ |
+|---|---|
+| LeRobot's GR00T (`_groot_model.` keys) | `groot_n17`: test_gr00t_lerobot.py |
+| LeRobot before its processor files | `act`, `diffusion`: test_lerobot_layout.py |
+| pi0, pi0.5 with older or tied keys, or in shards | `pi0`, `pi05`, openpi's: test_pi_layouts.py |
+| other dimensions, names and counts in every layout: random weights | test_other_sizes.py |
+"""
+REFUSED = """
+## Refused
+With file, key, what was expected, what was found, and the candidates. test/engine/test_bad_input.py
+tries in every layout what any layout can get wrong; the table says where the rest is tested.
+
+| refused | also in test/engine/ |
+|---|---|
+| wrong directory, hub id or revision that is not there | test_checkpoint.py, test_hub.py |
+| no safetensors; a pickle by name, never opened | test_checkpoint.py |
+| shard missing, truncated, outside the directory | test_checkpoint.py |
+| weights missing, unexpected, of another shape | test_checkpoint.py, test_pi_layouts.py |
+| dtype unsupported (8 bits, whole numbers for a weight) | test_checkpoint.py |
+| wrong or unknown family | test_checkpoint.py, test_pi_layouts.py |
+| statistics absent, under another key, of another length, not finite | test_lerobot_layout.py, \
+test_normalize.py |
+| unknown embodiment tag, or one where there are none | test_checkpoint.py, test_gr00t_lerobot.py |
+| too many or too few cameras | test_gr00t_policy.py, test_pi_preprocess.py, test_smolvla.py |
+| prompt too long: cut as the reference does, with one warning | test_pi_preprocess.py, \
+test_smolvla.py, test_gr00t_policy.py |
+| state, pixels, noise, left-over or actions that are not finite | test_gr00t_policy.py |
+| horizon longer than the position table | test_checkpoint.py |
+
+GR00T's reference has no prompt limit; more than 1024 tokens are refused here.
+"""
 HEAD = """# Models
 Written by `python scripts/models_doc.py`, which measured what it says; do not edit by hand.
 
@@ -76,6 +110,7 @@ def main() -> None:
         lines.append(f"| `{name}` | {others} | {', '.join(sorted(known.config_types))} |")
     lines.append(MEASURED.rstrip("\n"))
     lines += [_row(golden / name, layout) for name, layout in LAYOUTS.items()]
+    lines += [CONVERTED.rstrip("\n"), REFUSED.rstrip("\n")]
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
