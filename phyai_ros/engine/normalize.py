@@ -64,7 +64,30 @@ def statistics(
         if not np.isfinite(array).all():
             raise PolicyError(f"{where}: statistic {name!r} is not finite")
         found.append(array)
+    _check_pair(_STATISTICS[mode], found[0], found[1], where)
     return found[0], found[1]
+
+
+def _check_pair(names: tuple[str, str], first: np.ndarray, second: np.ndarray, where: str) -> None:
+    """A range that ends before it begins, or a negative deviation, would mirror the column."""
+    if first.shape != second.shape:
+        raise PolicyError(
+            f"{where}: expected as many values in {names[0]!r} as in {names[1]!r}, "
+            f"found shapes {list(first.shape)} and {list(second.shape)}"
+        )
+    deviation = names[1] == "std"
+    wrong = np.argwhere(second < 0 if deviation else first > second)
+    if not len(wrong):
+        return
+    place = tuple(wrong[0])
+    column = f"column {place[-1]}" + (f", row {place[0]}" if len(place) > 1 else "")
+    low, high = (f"{float(array[place]):g}" for array in (first, second))
+    if deviation:
+        raise PolicyError(f"{where}: statistic 'std', {column}: expected 0 or more, found {high}")
+    raise PolicyError(
+        f"{where}: statistics, {column}: expected {names[0]!r} <= {names[1]!r}, "
+        f"found {low} and {high}"
+    )
 
 
 class LeRobotMeanStd:

@@ -73,6 +73,26 @@ def test_statistics_refuse():
         normalize.lerobot("zscore", {}, "stats.json")
 
 
+@pytest.mark.parametrize(
+    ("mode", "given", "says"),
+    [
+        ("min_max", {"min": [0.0, 2.0], "max": [1.0, 1.0]}, r"column 1: expected 'min' <= 'max'"),
+        ("quantiles", {"q01": [3.0], "q99": [1.0]}, r"column 0: expected 'q01' <= 'q99', found 3"),
+        ("quantile10", {"q10": [[0.0], [1.0]], "q90": [[0.0], [0.5]]}, r"column 0, row 1: expect"),
+        ("mean_std", {"mean": [0.0, 0.0], "std": [0.0, -1.0]}, r"'std', column 1: expected 0 or m"),
+        ("min_max", {"min": [0.0, 1.0], "max": [1.0]}, r"shapes \[2\] and \[1\]"),
+    ],
+)
+def test_statistics_that_would_mirror_a_column_are_refused(mode, given, says):
+    with pytest.raises(PolicyError, match=rf"^stats.json: arm.*{says}"):
+        normalize.statistics(given, mode, "stats.json: arm")
+
+
+def test_a_column_that_never_moved_is_no_fault():
+    normalize.statistics({"min": [1.0], "max": [1.0]}, "min_max", "stats.json")
+    normalize.statistics({"mean": [1.0], "std": [0.0]}, "mean_std", "stats.json")
+
+
 def test_cases_are_all_covered(arrays):
     """A new array in the fixture must not pass unread."""
     known = ("stats.", "lerobot.", "openpi.", "groot", "state_raw", "action_normalised")
