@@ -26,6 +26,11 @@ CHECKPOINT_FILES = ("*.json", "*.safetensors", "*.model", "*.jinja", "assets/**"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
+def is_id(name: str) -> bool:
+    """Whether this is how the hub spells a repository (``owner/name``)."""
+    return _HUB_ID.fullmatch(name) is not None
+
+
 def resolve(
     name: str | Path, revision: str | None = None, patterns: Sequence[str] = CHECKPOINT_FILES
 ) -> Path:

@@ -70,17 +70,27 @@ _SENTENCEPIECE = ("tokenizer.model", "paligemma_tokenizer.model")
 def load(checkpoint: Checkpoint, fallback: str | None = None) -> Tokenizer:
     """The tokenizer beside the weights, else that of the hub repository or directory ``fallback``
     (the backbone's, from which the real ecosystems take it)."""
-    places = [checkpoint.root]
     found = _in_directory(checkpoint.root)
-    if found is None and fallback:
-        root = hub.resolve(fallback, patterns=("tokenizer*", "*.model"))
-        places.append(root)
-        found = _in_directory(root)
-    if found is None:
+    if found is not None:
+        return found
+    missing = f"{checkpoint.root}: no tokenizer.json or {' / '.join(_SENTENCEPIECE)} in it"
+    remedy = "copy the tokenizer.json that the checkpoint was trained with into that directory"
+    if not fallback:
+        raise PolicyError(f"{missing}, and it names no place to take one from; {remedy}")
+    if not Path(fallback).expanduser().is_dir() and not hub.is_id(fallback):
         raise PolicyError(
-            f"no tokenizer.json or {' / '.join(_SENTENCEPIECE)} in "
-            f"{', '.join(str(p) for p in places)}"
+            f"{missing}, and its backbone {fallback!r} is neither a directory nor a hub id "
+            f"(owner/name); {remedy}"
         )
+    try:
+        root = hub.resolve(fallback, patterns=("tokenizer*", "*.model"))
+    except PolicyError as error:
+        raise PolicyError(
+            f"{missing}, and its backbone's cannot be had ({error}); {remedy}"
+        ) from None
+    found = _in_directory(root)
+    if found is None:
+        raise PolicyError(f"{missing}, nor in {root}, where its backbone {fallback!r} is; {remedy}")
     return found
 
 

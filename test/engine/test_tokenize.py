@@ -67,6 +67,28 @@ def test_none(checkpoint, tmp_path):
         tokenize.load(checkpoint)
 
 
+def test_a_backbone_that_is_nowhere(checkpoint, tmp_path, monkeypatch):
+    """File, place and remedy are said; what lies in the current directory is not."""
+    (tmp_path / "unrelated").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PolicyError) as refusal:
+        tokenize.load(checkpoint, "my-backbone")
+    text = str(refusal.value)
+    assert text.startswith(f"{checkpoint.root}: no tokenizer.json or tokenizer.model")
+    assert "its backbone 'my-backbone' is neither a directory nor a hub id (owner/name)" in text
+    assert "copy the tokenizer.json" in text
+    assert "unrelated" not in text
+
+
+def test_a_backbone_that_is_not_cached(checkpoint, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(PolicyError, match=r"no tokenizer.json.*'lab/backbone'.*; copy the token"):
+        tokenize.load(checkpoint, "lab/backbone")
+
+
 @pytest.mark.parametrize("left", [True, False])
 def test_pad(left):
     ids, mask = tokenize.pad([[5, 6, 7], [8]], value=0, left=left, length=4)
