@@ -5,8 +5,11 @@ import math
 
 import pytest
 
+from phyai_ros import robots
+from phyai_ros.control.states import State
 from phyai_ros.nodes import graph
-from phyai_ros.tools.doctoring import middleware
+from phyai_ros.tools.doctoring import control, middleware, report
+from phyai_ros.tools.doctoring.findings import error
 from phyai_ros.tools.doctoring.listen import Heard
 from phyai_ros.tools.doctoring.samples import Samples, skew
 
@@ -89,3 +92,32 @@ def test_profiles(tmp_path):
     broken = tmp_path / "broken.xml"
     broken.write_text("<dds>")
     assert middleware.segment_size(broken) is None
+
+
+def said(*states, reason="held by service: hold"):
+    """The doctor's report of a graph in which nothing but the handoff's state was heard."""
+    from phyai_ros.msg import HandoffState
+    from phyai_ros.tools.doctoring.listen import _on_state
+
+    samples = stream(every(0.05, len(states)))
+    for state in states:
+        _on_state(samples, HandoffState(state=int(state), reason=reason))
+    heard = Heard(states=samples)
+    return heard, control.state(robots.load("ur10e"), heard)
+
+
+def test_one_moment_between_two_episodes_is_no_standstill():
+    heard, (finding,) = said(*[State.EXECUTING] * 90, *[State.HOLDING] * 10)
+    assert report.drives(heard, [finding])
+    assert finding.level.value == "warning"
+    assert "after 90 driven ticks of 100" in finding.found
+    cause = error("camera scene", "no message", "start it")
+    assert not report.drives(heard, [finding, cause])
+
+
+def test_an_arm_that_never_acted_or_ends_in_a_fault_does_not_move():
+    heard, found = said(*[State.HOLDING] * 100)
+    assert not report.drives(heard, found)
+    assert found[0].blocks
+    heard, found = said(*[State.EXECUTING] * 90, State.FAULT)
+    assert not report.drives(heard, found)

@@ -22,6 +22,11 @@ def handoff_state(heard: Heard) -> State | None:
     return None if newest is None else State(newest.state)
 
 
+def acted(heard: Heard) -> int:
+    """On how many of the ticks that were heard the arm was driven."""
+    return int(heard.states.facts.get("acting", 0)) if heard.states is not None else 0
+
+
 def nodes(robot: Robot, heard: Heard) -> list[Finding]:
     found = []
     for name in NODES:
@@ -227,6 +232,15 @@ def state(robot: Robot, heard: Heard) -> list[Finding]:
             "repair what it names, then: ros2 service call /handoff_node/reset std_srvs/Trigger"
         )
         found.append(error("handoff", f"FAULT: {newest.reason}", advice))
+    elif now not in ACTING and samples is not None and (count := acted(heard)):
+        found.append(
+            warning(
+                "handoff",
+                f"{now.name} at the end of the listening, after {count} driven ticks of "
+                f"{samples.count}: {newest.reason}",
+                "nothing, between two episodes; else listen again: --seconds 10",
+            )
+        )
     elif now not in ACTING:
         held = "held by service" in newest.reason
         advice = "ros2 service call /handoff_node/resume std_srvs/Trigger" if held else "as it says"

@@ -114,7 +114,7 @@ class Listener:
         for name, topic, kind, keep, profile in (
             ("requests", "phyai/request", InferenceRequest, _on_newest, qos.request()),
             ("chunks", "phyai/chunk", ActionChunk, _on_newest, qos.chunk()),
-            ("states", "phyai/handoff_state", HandoffState, _on_newest, qos.handoff_state()),
+            ("states", "phyai/handoff_state", HandoffState, _on_state, qos.handoff_state()),
         ):
             label = "handoff state" if name == "states" else name
             setattr(heard, name, self._listen(label, topic, kind, keep, wanted=profile))
@@ -246,6 +246,12 @@ def _on_newest(samples: Samples, message: Any) -> float | None:
     samples.facts["newest"] = message
     header = getattr(message, "header", None)
     return None if header is None else convert.ns_to_seconds(convert.stamp_to_ns(header.stamp))
+
+
+def _on_state(samples: Samples, message: HandoffState) -> float | None:
+    if message.state in (HandoffState.RAMPING, HandoffState.EXECUTING):
+        samples.facts["acting"] = samples.facts.get("acting", 0) + 1
+    return _on_newest(samples, message)
 
 
 def _keep(field_name: str) -> Callable[[Samples, Any], None]:

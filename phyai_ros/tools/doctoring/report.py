@@ -62,7 +62,7 @@ def build(robot: Robot, heard: Heard, rmw: str) -> Report:
         *control.state(robot, heard),
         *control.commands(robot, heard),
     ]
-    moving = control.handoff_state(heard) in control.ACTING
+    moving = drives(heard, found)
     return Report(
         _verdict(moving, found),
         moving,
@@ -72,6 +72,14 @@ def build(robot: Robot, heard: Heard, rmw: str) -> Report:
         _delay(robot, heard),
         _clock_offset(heard),
     )
+
+
+def drives(heard: Heard, found: list[Finding]) -> bool:
+    """Whether the arm is driven. The last moment may fall between two episodes: then it counts that
+    it was driven while this listened, and that nothing found keeps it from going on."""
+    if control.handoff_state(heard) in control.ACTING:
+        return True
+    return control.acted(heard) > 0 and not any(f.blocks for f in found)
 
 
 def _verdict(moving: bool, found: list[Finding]) -> str:
