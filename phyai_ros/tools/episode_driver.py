@@ -27,12 +27,19 @@ class DriverError(RuntimeError):
 class EpisodeDriver:
     """hold -> simulator's reset -> instruction -> handoff's reset; the recorder's episodes.
 
-    spin(seconds): runs the node's executor that long or until something came.
+    spin(seconds): runs the node's executor that long or until something came. stopped: why the
+    run is over, if it is; a service of a node that is gone is then not waited for.
     """
 
-    def __init__(self, node: Any, recorder: Recorder, spin: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        node: Any,
+        recorder: Recorder,
+        spin: Callable[[float], None],
+        stopped: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._recorder = recorder
-        self._spin = spin
+        self._spin_only, self._stopped = spin, stopped
         self._hold = node.create_client(Trigger, "handoff_node/hold")
         self._release = node.create_client(Trigger, "handoff_node/reset")
         self._redraw = node.create_client(Trigger, "sim_node/reset")
@@ -112,6 +119,11 @@ class EpisodeDriver:
     def _epoch(self) -> int:
         ticks = self._recorder.recording.ticks
         return ticks[-1].epoch if ticks else 0
+
+    def _spin(self, seconds: float) -> None:
+        if reason := self._stopped():
+            raise DriverError(reason)
+        self._spin_only(seconds)
 
     def _call(self, client: Any) -> str:
         end = time.monotonic() + _SERVICE

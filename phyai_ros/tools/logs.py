@@ -25,6 +25,8 @@ class ChildLog:
         self._level = ""
         self._tail: deque[str] = deque(maxlen=15)
         self._shown_error = False
+        self.last_error = ""
+        """The newest error in one line; of a traceback the line that names it."""
 
     def write(self, line: bytes | str) -> None:
         """One line with its end."""
@@ -36,8 +38,13 @@ class ChildLog:
         text = line
         if match := _TAGGED.match(line):
             self._level, text = _LEVELS.get(match[1], ""), match[2]
+            if self._level == "error":
+                self.last_error = text
         elif line.startswith(("Traceback ", "error:")):
             self._level = "error"
+            self.last_error = line.removeprefix("error:").strip()
+        elif self.last_error.startswith("Traceback ") and line and not line[0].isspace():
+            self.last_error = line
         if self._level and not self.quiet:
             self._shown_error |= self._level == "error"
             self._notice(self._level, text, self._source)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,17 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rich.console import Console
 
-from phyai_ros.tools import report, report_table
+from phyai_ros.tools import incidents, report, report_table
 from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
 from phyai_ros.tools.progress import Progress
 from phyai_ros.tools.recorder import Recorder
-from phyai_ros.tools.recording import ACTING, Recording
+from phyai_ros.tools.recording import ACTING, Crash, Recording
 
 STARTUP = 120.0
 """How long a run may take to its first command, s."""
 
+
+WRITTEN = ("report.json", "timeline.png", "filmstrip.png")
 
 PATIENCE = 15.0
 """After so many seconds without a command it is said what is missing, also without a terminal."""
@@ -35,7 +37,8 @@ PATIENCE = 15.0
 class Run:
     """What is watched, and for how long.
 
-    duration: s from the first command on, None: until stopped or ``episodes`` are done. An episode
+    duration: s from the first command on, None: until stopped or ``episodes`` are done; a run in
+    which no command came in ``startup`` s ends too. An episode
     that is under way at the end is finished: cutting it off would bias the success rate.
     cameras: role -> topic. commands: topic of a Float64MultiArray output, or None.
     about: goes into the report's head (model, robot, ...).
@@ -58,16 +61,21 @@ def run(
     *,
     stopped: Callable[[], str | None] = lambda: None,
     ended: Callable[[], None] = lambda: None,
+    crashes: Callable[[], Sequence[Crash]] = lambda: (),
     console: Console | None = None,
 ) -> int:
-    """Watch until the end; exit status 0, or 1 when no command ever came or the run broke off.
+    """Watch until the end; exit status 0, or 1 when no command ever came, the run broke off or a
+    process crashed in it, although it was started again.
 
     stopped: asked often; a reason (a process that ended, Ctrl-C) ends the run with a report of
     what there is. KeyboardInterrupt does the same. ended: called when nothing more is watched,
-    before the report is written. Blocks; makes its own ROS context.
+    before the report is written. crashes: the processes that were started again. Blocks; makes its
+    own ROS context.
     """
     console = console or Console()
     what.directory.mkdir(parents=True, exist_ok=True)
+    for name in WRITTEN:  # an earlier run into this folder is no part of this one
+        (what.directory / name).unlink(missing_ok=True)
     context = Context()
     rclpy.init(context=context, args=[])
     watch = _Watch(what, context, stopped, Progress(console))
@@ -79,18 +87,24 @@ def run(
     finally:
         ended()
         watch.close()
-    write(what, watch.recorder.recording, console)
+    recording = watch.recorder.recording
+    recording.crashes += crashes()
+    recording.problems += incidents.problems(recording)
+    if recording.crashes and status == 0:
+        status = 1
+    write(what, recording, console)
     return status
 
 
 def write(what: Run, recording: Recording, console: Console) -> dict[str, Any]:
     """report.json, timeline.png and filmstrip.png in the run's directory; the tables on the
     console."""
-    about = {**what.about, "sim": what.sim}
+    asked = {"duration": what.duration, "episodes": what.episodes}
+    about = {**what.about, "sim": what.sim, "asked": asked}
     numbers = report.build(recording, about)
     (what.directory / "report.json").write_text(json.dumps(numbers, indent=2) + "\n")
     written = ["report.json"]
-    if recording.ticks:
+    if any(t.state in ACTING for t in recording.ticks):
         from phyai_ros.tools import filmstrip, plots  # slow to import: after the run, not before
 
         written += plots.timeline(recording, about, what.directory / "timeline.png")
@@ -121,7 +135,9 @@ class _Watch:
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
         self.recorder = Recorder(self._node, dict(what.cameras), what.commands, what.joint_names)
-        self._driver = EpisodeDriver(self._node, self.recorder, self._spin) if what.sim else None
+        self._driver = (
+            EpisodeDriver(self._node, self.recorder, self._spin, stopped) if what.sim else None
+        )
 
     def run(self) -> int:
         with self._progress:
@@ -153,12 +169,20 @@ class _Watch:
             trouble = self._trouble()
             self._progress.starting(trouble)
             if trouble and time.monotonic() > patience:
-                self._progress.note(f"still waiting for the first command: {trouble}")
+                limit = f"given up after {self._what.startup:g} s"
+                self._progress.note(f"still waiting for the first command ({limit}): {trouble}")
             self._spin(0.1)
         return None
 
     def _work(self) -> str | None:
         began = time.monotonic()
+        try:
+            return self._follow(began)
+        finally:
+            self.recorder.recording.ran = time.monotonic() - began
+
+    def _follow(self, began: float) -> str | None:
+        """To the end of the run; None where that is the end that was asked for."""
         while not (reason := self._stopped()):
             passed = time.monotonic() - began
             self._progress.working(passed, self._what.duration, self.recorder.recording)

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from phyai_ros.control.states import State
-from phyai_ros.tools import report
+from phyai_ros.tools import incidents, report
 from phyai_ros.tools.recording import ACTING, ChunkSeen, Episode, Recording
 
 LONGEST = 16.0
@@ -25,6 +25,7 @@ LONGEST = 16.0
 
 _INK = "#23303d"
 _FAINT = "#8c98a4"
+_CRASH = "#b3122a"
 _LINES = ("#1f6fb2", "#e4812a", "#2f9e63", "#c8413f", "#7a5bb5", "#0f9aa8", "#8b6b4e", "#b5528f")
 STATE_COLOURS = {
     State.WAITING: "#c9d1d9",
@@ -35,7 +36,7 @@ STATE_COLOURS = {
     State.FAULT: "#7d1d1d",
 }
 STAGE_COLOURS = {
-    "wait": "#d5dbe1",
+    "wait": "#7d8894",
     "preprocess": "#9ecae1",
     "vision": "#4292c6",
     "prefix": "#08519c",
@@ -65,12 +66,10 @@ _STYLE = {
 def timeline(recording: Recording, about: Mapping[str, Any], path: Path) -> list[str]:
     """Writes the picture; the names of the files written (none where nothing happened)."""
     commands, ticks = recording.commanded()
-    times = np.array([t.time for t in recording.ticks])
-    if not len(ticks):
+    if not ticks:
         return []
     # A second of the way in shows what came before the first action.
-    start = max(times[0], ticks[0].time - 1.0)
-    end = min(times[-1], start + LONGEST)
+    start, end = incidents.window(recording, ticks[0].time - 1.0, LONGEST)
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(
             5,
@@ -87,17 +86,21 @@ def timeline(recording: Recording, about: Mapping[str, Any], path: Path) -> list
         _queue(queue, recording, start, end)
         for axis in axes:
             _episode_edges(axis, recording.episodes, start, end)
+            _crashes(axis, recording, start, end)
+        _crash_names(band, recording, start, end)
         _episode_titles(arm, recording.episodes, start, end)
         queue.set_xlim(0, end - start)
         queue.set_xlabel("seconds")
         figure.align_ylabels()
-        _headline(figure, recording, about, shown=end - start)
+        _headline(figure, recording, about, start, end)
         figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.25, facecolor="white")
         plt.close(figure)
     return [path.name]
 
 
-def _headline(figure: Any, recording: Recording, about: Mapping[str, Any], shown: float) -> None:
+def _headline(
+    figure: Any, recording: Recording, about: Mapping[str, Any], start: float, end: float
+) -> None:
     name = " on ".join(str(about[k]) for k in ("model", "robot") if about.get(k)) or "phyai_ros"
     figure.text(0.125, 0.965, name, fontsize=17, fontweight="bold", va="bottom")
     numbers = report.build(recording, about)
@@ -110,7 +113,13 @@ def _headline(figure: Any, recording: Recording, about: Mapping[str, Any], shown
             f"inference {1e3 * inference['p50']:.0f} ms (p99 {1e3 * inference['p99']:.0f})"
         )
     parts.append(f"{ticks['starved']} starved ticks, {ticks['deadline_misses']} missed")
-    parts.append(f"first {shown:.0f} s of {numbers['duration']:.0f} s")
+    if recording.crashes:
+        parts.append(f"{len(recording.crashes)} restarts")
+    parts[-1] += " in the whole run"
+    first = recording.ticks[0].time
+    shown = f"shown: {start - first:.0f} to {end - first:.0f} s of {numbers['duration']:.0f} s"
+    outside = sum(not start <= time <= end for time, _ in incidents.events(recording))
+    parts.append(shown + (f", {outside} of these events outside" if outside else ""))
     figure.text(0.125, 0.948, "   ·   ".join(parts), fontsize=11, color="#5d6a76", va="bottom")
 
 
@@ -153,8 +162,8 @@ def _commands(
     finger.grid(axis="x", visible=False)
     arm.legend(loc="center left", bbox_to_anchor=(1.005, 0.5), handlelength=1.4)
     arm.text(
-        1.012, 0.08, "faint line: a new\nchunk takes over", transform=arm.transAxes,
-        fontsize=9, color=_FAINT, va="top",
+        1.012, 0.1, "faint line: a new\nchunk takes over\ndotted: a new episode",
+        transform=arm.transAxes, fontsize=9, color=_FAINT, va="top",
     )  # fmt: skip
 
 
@@ -250,6 +259,30 @@ def _episode_edges(axis: Axes, episodes: Sequence[Episode], start: float, end: f
     for episode in episodes:
         if start < episode.start < end:
             axis.axvline(episode.start - start, color=_INK, lw=1.0, ls=(0, (2, 3)))
+
+
+def _crashes(axis: Axes, recording: Recording, start: float, end: float) -> None:
+    for crash in recording.crashes:
+        time = incidents.tick_time(recording, crash)
+        if start <= time <= end:
+            axis.axvline(time - start, color=_CRASH, lw=1.8)
+
+
+def _crash_names(axis: Axes, recording: Recording, start: float, end: float) -> None:
+    """Which process it was, over the state that followed."""
+    for crash in recording.crashes:
+        time = incidents.tick_time(recording, crash)
+        if start <= time <= end:
+            axis.text(
+                time - start,
+                1.04,
+                f" {crash.process} crashed, restarted",
+                transform=axis.get_xaxis_transform(),
+                fontsize=9,
+                fontweight="bold",
+                color=_CRASH,
+                va="bottom",
+            )
 
 
 def _episode_titles(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:

@@ -83,11 +83,21 @@ class Episode:
         return str(self.about.get("instruction", ""))
 
 
+@dataclass(frozen=True)
+class Crash:
+    """A process that ended and was started again. time: s, wall clock, as ``Tick.sent``. how: in
+    words."""
+
+    process: str
+    time: float
+    how: str
+
+
 @dataclass
 class Recording:
     """commands: (sent s, wall clock; values in the order of joint_names). diagnostics: newest
     values by status name. real_time: factors of the simulator, once a second. problems: for
-    people."""
+    people. crashes: oldest first. ran: s from the first command to the end, None: none came."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)
@@ -98,6 +108,8 @@ class Recording:
     diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
     real_time: list[float] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
+    ran: float | None = None
 
     def commanded(self) -> tuple[np.ndarray, list[Tick]]:
         """Commands [n, joints] and the acting tick behind each, oldest first.

@@ -13,6 +13,7 @@ import numpy as np
 
 from phyai_ros.control import metrics
 from phyai_ros.engine.types import STAGES
+from phyai_ros.tools import incidents
 from phyai_ros.tools.recording import ACTING, Recording, Tick
 
 ENGINE_STAGES = ("preprocess", "vision", "prefix", "solver", "convert")
@@ -31,6 +32,7 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
     report["episodes"] = [{**e.about, "finished": e.end is not None} for e in recording.episodes]
     report["success"] = success(recording)
     report["duration"] = ticks[-1].time - ticks[0].time if ticks else 0.0
+    report["ran"] = recording.ran
     report["inference"] = _spread([_inference(c.stages) for c in recording.chunks])
     report["stages"] = stages(recording)
     report["ticks"] = {
@@ -42,10 +44,7 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
         "jitter": _spread([abs(t.jitter) for t in ticks]),
     }
     report["chunks"] = {
-        "received": len(recording.chunks),
-        "used": len({(t.epoch, t.request_id) for t in acting}),
-        "late": _rise(ticks, "late_chunks"),
-        "dropped": _rise(ticks, "dropped_chunks"),
+        **chunk_counts(recording),
         "delay_ticks": _spread([t.measured_delay for t in acting if t.first_use]),
         "horizon": max((c.rows for c in recording.chunks), default=None),
         "executed": _executed(acting),
@@ -62,8 +61,28 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
             "lowest": float(np.min(recording.real_time)),
         }
     report["drops"] = _drops(recording)
+    report["restarts"] = incidents.restarts(recording)
     report["problems"] = list(recording.problems)
     return _finite(report)
+
+
+def chunk_counts(recording: Recording) -> dict[str, int]:
+    """received = used + dropped + unused. used: its rows reached a tick; late, a part of these:
+    later than expected. dropped: refused by the handoff, with a reason. unused: replaced by a newer
+    one or cleared by a hold before its first tick, or under way at the end of the run."""
+    acting = [t for t in recording.ticks if t.state in ACTING]
+    used = len(set(_chunk_numbers(acting)))
+    dropped = _rise(recording.ticks, "dropped_chunks")
+    # What the handoff counted was received, also where this listener missed it.
+    received = max(len(recording.chunks), used + dropped)
+    late = _rise(recording.ticks, "late_chunks")
+    return {
+        "received": received,
+        "used": used,
+        "late": late,
+        "dropped": dropped,
+        "unused": received - used - dropped,
+    }
 
 
 def success(recording: Recording) -> dict[str, Any] | None:
@@ -104,9 +123,15 @@ def _rise(ticks: Sequence[Tick], counter: str) -> int:
 
 
 def _chunk_numbers(acting: Sequence[Tick]) -> list[int]:
-    """One number a chunk, in order of use; request ids begin again with every handoff."""
-    numbers: dict[tuple[int, int], int] = {}
-    return [numbers.setdefault((t.epoch, t.request_id), len(numbers)) for t in acting]
+    """One number a chunk, in order of use; epochs and request ids begin again with every
+    handoff."""
+    numbers: dict[tuple[int, int, int], int] = {}
+    result, handoff, before = [], 0, None
+    for tick in acting:
+        handoff += before is not None and (tick.epoch, tick.request_id) < before
+        before = (tick.epoch, tick.request_id)
+        result.append(numbers.setdefault((handoff, *before), len(numbers)))
+    return result
 
 
 def _executed(acting: Sequence[Tick]) -> float | None:
@@ -176,11 +201,24 @@ def _drops(recording: Recording) -> dict[str, str]:
     """Whatever the nodes' diagnostics say was dropped, refused or rejected, and why."""
     words = ("drop", "refus", "reject")
     return {
-        f"{name}: {key}": value
+        f"{name}: {key}": _of_all(key, value, values)
         for name, values in sorted(recording.diagnostics.items())
         for key, value in values.items()
         if any(word in key.lower() for word in words) and value not in ("0", "none", "")
     }
+
+
+def _of_all(key: str, value: str, values: Mapping[str, str]) -> str:
+    """Camera sets that the simulator left out, as a share and with their cause."""
+    if key != "sets dropped":
+        return value
+    dropped = int(value)
+    wanted = dropped + int(values["sets published"])
+    text = f"{dropped} of {wanted} ({100 * dropped / wanted:.0f} %) skipped, the newest is drawn"
+    render = float(values.get("render and publish p50 s", "nan"))
+    if math.isfinite(render):
+        text += f"; drawing one takes {1e3 * render:.0f} ms (p50) beside the inference"
+    return text
 
 
 def _finite(value: Any) -> Any:

@@ -23,10 +23,30 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         console.print(_control(report))
     else:
         console.print(_nothing(report), highlight=False)
+    if line := _longer(report):
+        console.print(line, highlight=False)
+    if report["ticks"]["acting"]:
+        console.print(_JERK_NOTE, style="dim", highlight=False)
     for name, value in report["drops"].items():
         console.print(f"  [yellow]dropped[/] {name}: {value}", highlight=False)
     for problem in report["problems"]:
         console.print(f"  [red]problem[/] {problem}", highlight=False)
+
+
+_JERK_NOTE = (
+    "2nd difference: of commands over three ticks, at and away from the takeover of a new chunk "
+    "(report.json: jerk)"
+)
+
+
+def _longer(report: Mapping[str, Any]) -> str:
+    """Why the run took longer than asked, where it did."""
+    asked, ran = report.get("asked", {}).get("duration"), report["ran"]
+    if asked is None or ran is None or ran < asked + 0.5 or not report["episodes"]:
+        return ""
+    if not report["episodes"][-1]["finished"]:
+        return ""
+    return f"asked {asked:g} s, ran {ran:.1f} s: the last episode was finished"
 
 
 def _nothing(report: Mapping[str, Any]) -> str:
@@ -98,9 +118,10 @@ def _control(report: Mapping[str, Any]) -> Table:
         ("ticks changed by the guard", str(ticks["limited_by_guard"])),
         ("tick jitter p50 / p99, ms", _pair(ticks["jitter"]["p50"], ticks["jitter"]["p99"], 1e3)),
         (
-            "chunks used / late / dropped",
-            f"{chunks['used']} / {chunks['late']} / {chunks['dropped']}",
+            "chunks received = used + dropped + unused",
+            f"{chunks['received']} = {chunks['used']} + {chunks['dropped']} + {chunks['unused']}",
         ),
+        ("of the used: later than expected", str(chunks["late"])),
         (
             "chunk delay p50 / max, ticks",
             _pair(chunks["delay_ticks"]["p50"], chunks["delay_ticks"]["max"], 1, 0),
@@ -108,7 +129,7 @@ def _control(report: Mapping[str, Any]) -> Table:
         ("action age, first / last row of a chunk, ms", _pair(age["first"], age["last"], 1e3, 0)),
         ("row index, first / last used (mean)", _pair(index["first"], index["last"], 1, 1)),
         (
-            "jerk at boundaries / inside, mrad a tick²",
+            "2nd difference (boundary / inside), mrad/tick²",
             _pair(jerk["boundary"], jerk["interior"], 1e3),
         ),
     ]

@@ -19,6 +19,7 @@ from pathlib import Path
 from honcho.process import Popen, Process
 
 from phyai_ros.tools.logs import ChildLog
+from phyai_ros.tools.recording import Crash
 
 Notice = Callable[[str, str, str], None]
 """level (info, warning, error), text, source."""
@@ -40,6 +41,7 @@ class Supervisor:
     may_restart(name, status, restarts so far): whether a child that ended is started again, after
     ``restart_delay`` seconds. One that is not ends the whole: ``stop_event`` is set (the caller
     then calls ``stop``), ``status`` is the exit status to give and ``reason`` says why.
+    ``crashes``: every child that ended and was started again, oldest first.
     stop_order: names; the rest stop after them. grace: seconds that the next child waits for the
     one before it; limit: seconds until all are gone, by force if need be.
     """
@@ -59,6 +61,7 @@ class Supervisor:
         self.status: int | None = None
         self.reason = ""
         self.restarts = {command.name: 0 for command in commands}
+        self.crashes: list[Crash] = []
         self._commands = {command.name: command for command in commands}
         self._order = [n for n in stop_order if n in self._commands]
         self._order += [n for n in self._commands if n not in self._order]
@@ -162,9 +165,12 @@ class Supervisor:
             return False
         if self._may_restart(name, status, self.restarts[name]):
             self.restarts[name] += 1
+            self.crashes.append(Crash(name, time.time(), describe(status)))
             self._notice("warning", f"{describe(status)}; starting it again", name)
             return True
-        self.reason = f"{name} {describe(status)}"
+        # What a signal ended had no time to say why.
+        why = self._logs[name].last_error if status >= 0 else ""
+        self.reason = f"{name} {describe(status)}" + (f": {why}" if why else "")
         self.status = 1 if status <= 0 else status
         self._logs[name].show_tail_if_silent()
         self.ended.set()

@@ -25,8 +25,20 @@ if TYPE_CHECKING:
     from phyai_ros.tools import monitor
 
 ARGUMENTS = (
-    Argument("duration", 0.0, "s, stop after this long of running; 0: no limit", low=0, high=1e6),
-    Argument("episodes", 0, "sim: stop after so many episodes; 0: no limit", low=0, high=100_000),
+    Argument(
+        "duration",
+        0.0,
+        "s from the first command on, an episode under way is finished; 0: no limit",
+        low=0,
+        high=1e6,
+    ),
+    Argument(
+        "episodes",
+        0,
+        "stop after so many episodes, only with sim:=true; 0: no limit",
+        low=0,
+        high=100_000,
+    ),
     Argument("out", "", "folder for report and logs; empty: runs/<date and time>"),
 )
 _HELP = """usage: phyai-ros up [name:=value ...]
@@ -40,29 +52,47 @@ examples:
   phyai-ros up sim:=true instruction:="reach the blue block" episodes:=10 out:=runs/blue
   phyai-ros up robot:=my_arm.yaml checkpoint:=path/to/checkpoint device:=cuda
 
+A run in which no command comes within 120 s ends, with status 1.
+exit status: 0 done; 1 a process failed, or crashed and was started again (the run was not clean),
+or no command came; 2 wrong usage; 130 Ctrl-C; 143 terminated
+
 arguments:
 """
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 a process failed, 2 wrong usage, 130 Ctrl-C, 143 terminated."""
+    """Exit status: 0 done, 1 a process failed or crashed, 2 wrong usage, 130 Ctrl-C, 143
+    terminated."""
     if any(word in ("-h", "--help", "-s", "--show-args") for word in words):
         print(_HELP + describe_arguments(), end="")
         return 0
     try:
         values = arguments.parse((*graph.ARGUMENTS, *ARGUMENTS), arguments.split(words))
+        refuse_idle(values)
         specs = graph.nodes(values)
     except ArgumentError as error:
         console.fail(str(error))
         console.say("info", "phyai-ros up --help lists every argument")
         return 2
-    run_dir = Path(str(values["out"]) or f"runs/{datetime.now():%Y-%m-%d_%H-%M-%S}").absolute()
+    run_dir = Path(str(values["out"]) or f"runs/{datetime.now():%Y-%m-%d_%H-%M-%S}")
+    run_dir = Path(os.path.abspath(run_dir))  # without ".." in what people are told
     try:
         commands = make_commands(specs, graph.environment(values), run_dir)
     except OSError as error:
         console.fail(f"out:={run_dir}: {error.strerror}")
         return 2
     return _run(values, commands, run_dir)
+
+
+def refuse_idle(values: Mapping[str, Value]) -> None:
+    """Raises ArgumentError for an argument that would do nothing beside the others."""
+    if not values["episodes"] or (values["sim"] and not values["dry_run"]):
+        return
+    found = "dry_run:=true" if values["dry_run"] else "sim:=false"
+    raise ArgumentError(
+        f"episodes:={values['episodes']} with {found}: only a simulated robot that is commanded "
+        "has episodes; duration:=30 ends a run after 30 s"
+    )
 
 
 def describe_arguments() -> str:
@@ -155,7 +185,13 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
         from phyai_ros.tools import monitor  # rclpy takes a moment; the nodes are on their way
 
         what = watched(values, run_dir)
-        status = monitor.run(what, stopped=why_stopped, ended=stop.set, console=console.console)
+        status = monitor.run(
+            what,
+            stopped=why_stopped,
+            ended=stop.set,
+            crashes=lambda: supervisor.crashes,
+            console=console.console,
+        )
     finally:
         stop.set()
         stopper.join()

@@ -61,3 +61,15 @@ def test_a_stopping_child_is_not_quoted(log):
     log.quiet = True
     log.write("error: interrupted\n")
     assert notices == []
+
+
+def test_the_newest_error_is_one_line(log):
+    log, _, _ = log
+    log.write("[ERROR] [1.0] [n]: no such checkpoint: x\n")
+    log.write("[INFO] [1.1] [n]: stopping\n")
+    assert log.last_error == "no such checkpoint: x"
+    for line in ("Traceback (most recent call last):\n", '  File "a", line 1\n', "KeyError: 'b'\n"):
+        log.write(line)
+    assert log.last_error == "KeyError: 'b'"
+    log.write("a plain line\n")
+    assert log.last_error == "KeyError: 'b'"

@@ -95,6 +95,55 @@ def test_counters_of_a_restarted_handoff_add_up():
     assert report.build(recording, {})["ticks"]["deadline_misses"] == 4
 
 
+def test_chunks_add_up_and_request_ids_that_begin_again_are_other_chunks():
+    uses = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 1), (1, 2)]  # the handoff restarted before the 5th
+    recording = Recording(
+        ticks=[
+            tick(0.05 * i, epoch=e, request_id=n, late_chunks=min(i, 1), dropped_chunks=i // 3)
+            for i, (e, n) in enumerate(uses)
+        ],
+        chunks=[ChunkSeen(1.0 + i, 0.9 + i, i, 1, 16, {}) for i in range(8)],
+    )
+    numbers = report.build(recording, {})
+    chunks = numbers["chunks"]
+    assert chunks["used"] == 5
+    assert (chunks["received"], chunks["dropped"], chunks["unused"], chunks["late"]) == (8, 1, 2, 1)
+    text = shown(numbers)
+    assert "8 = 5 + 1 + 2" in text
+    assert "2nd difference (boundary / inside), mrad/tick²" in text
+
+
+def test_a_run_longer_than_asked_says_why():
+    recording = Recording(
+        ticks=[tick(0.05 * i) for i in range(4)],
+        episodes=[Episode({"seed": 1, "success": True}, 0.0, 2.0)],
+        ran=32.1,
+    )
+    text = shown(report.build(recording, {"asked": {"duration": 30.0, "episodes": None}}))
+    assert "asked 30 s, ran 32.1 s: the last episode was finished" in text
+    recording.ran = 30.1
+    text = shown(report.build(recording, {"asked": {"duration": 30.0, "episodes": None}}))
+    assert "asked 30 s" not in text
+
+
+def test_camera_sets_that_were_skipped_have_a_denominator():
+    values = {"sets published": "300", "sets dropped": "100", "render and publish p50 s": "0.062"}
+    numbers = report.build(Recording(diagnostics={"sim_node: cameras": values}), {})
+    assert numbers["drops"]["sim_node: cameras: sets dropped"] == (
+        "100 of 400 (25 %) skipped, the newest is drawn; drawing one takes 62 ms (p50) beside the "
+        "inference"
+    )
+
+
+def test_no_film_of_a_run_in_which_nothing_acted(tmp_path):
+    picture = np.full((90, 50, 3), 200, np.uint8)
+    recording = Recording(
+        ("a",), [tick(0.0, state=State.WAITING)], frames=[Frame(0.0, {"f": picture})]
+    )
+    monitor.write(monitor.Run(tmp_path, sim=False), recording, Console(file=io.StringIO()))
+    assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+
 def test_a_family_without_a_stage_still_has_an_inference_time():
     stages = {"wait": 0.01, "preprocess": 0.002, "vision": math.nan, "prefix": math.nan,
               "solver": 0.02, "convert": 0.001}  # fmt: skip

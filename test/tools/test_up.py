@@ -85,9 +85,17 @@ def test_a_killed_node_comes_back_and_the_arm_goes_on(tmp_path, watcher, victim)
         before = run.nodes()[victim]
         os.kill(before, signal.SIGKILL)
         run.wait_for(lambda: run.nodes().get(victim, before) != before, "a restart")
+        idle = (HandoffState.WAITING, HandoffState.STARVED, HandoffState.HOLDING)
+        watcher.wait_for(run, lambda s: s.state in idle, "a pause")
         watcher.wait_until_executing(run)
         run.process.send_signal(signal.SIGINT)
         assert run.finish() == 130
+    (restart,) = run.report()["restarts"]
+    assert restart["process"] == victim
+    assert restart["without_commands"] > 0
+    (line,) = [p for p in run.report()["problems"] if victim in p]
+    assert "was killed by SIGKILL at" in line
+    assert "without commands for" in line
     assert f"[{victim}] was killed by SIGKILL; starting it again" in run.text()
 
 
@@ -107,6 +115,16 @@ def test_a_killed_simulator_ends_the_run(tmp_path, watcher):
         os.kill(run.nodes()["sim_node"], signal.SIGKILL)
         assert run.finish() == 1
     assert "sim_node was killed by SIGKILL; everything is stopped" in run.text()
+    assert run.report()["problems"] == ["sim_node was killed by SIGKILL"]
+
+
+@pytest.mark.slow
+def test_a_recovered_crash_makes_the_exit_status_1(tmp_path, watcher):
+    with start(tmp_path, *RUN, "episodes:=1") as run:
+        watcher.wait_until_executing(run)
+        os.kill(run.nodes()["policy_node"], signal.SIGKILL)
+        assert run.finish() == 1, run.text()
+    assert run.report()["episodes"][0]["finished"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +134,7 @@ def test_a_killed_simulator_ends_the_run(tmp_path, watcher):
         (["robot:=r2d2"], 2, ["r2d2", "ur10e"]),
         (["instrction:=x"], 2, ["'instrction'", "did you mean instruction?"]),
         (["device:=tpu"], 2, ["'tpu'", "cpu, cuda, auto"]),
+        (["dry_run:=true", "episodes:=2"], 2, ["episodes:=2", "dry_run:=true"]),
         (["checkpoint:=/no/such/folder"], 1, ["/no/such/folder", "policy_node ended"]),
         (["embodiment:=toaster"], 1, ["toaster", "ur10e_sim"]),
     ],
@@ -126,6 +145,14 @@ def test_what_cannot_run_is_refused_with_what_exists(tmp_path, words, status, pa
     for part in parts:
         assert part in run.text()
     assert "Traceback" not in run.text()
+    if status == 1:  # the last line says why once more
+        assert parts[0] in run.text().strip().splitlines()[-1]
+        assert not (run.run_dir / "filmstrip.png").exists()
+
+
+def test_episodes_of_a_real_robot_are_refused(capsys):
+    assert up.main(["episodes:=2"]) == 2
+    assert "episodes:=2 with sim:=false" in capsys.readouterr().err
 
 
 def test_cuda_without_a_gpu_is_refused(tmp_path):

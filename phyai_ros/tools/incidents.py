@@ -1,0 +1,95 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What a crash did to a run: when it was, and how long the arm was without commands."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from typing import Any
+
+from phyai_ros.tools.recording import ACTING, Crash, Recording
+
+AFTERMATH = 15.0
+"""A pause that begins within so many seconds of a crash is taken for its consequence."""
+_PAUSE = 0.15
+"""s; a shorter one is a late tick, not a pause."""
+
+
+def problems(recording: Recording) -> list[str]:
+    """A line a crash, for people."""
+    return [_line(recording, crash) for crash in recording.crashes]
+
+
+def restarts(recording: Recording) -> list[dict[str, Any]]:
+    """For report.json. time: s since the first tick, None without ticks. without_commands: s, None
+    where no command came any more."""
+    return [
+        {
+            "process": crash.process,
+            "how": crash.how,
+            "time": moment(recording, crash),
+            "without_commands": without_commands(recording, crash),
+        }
+        for crash in recording.crashes
+    ]
+
+
+def moment(recording: Recording, crash: Crash) -> float | None:
+    """s from the first tick, by the wall clock; below zero where it crashed before."""
+    return crash.time - recording.ticks[0].sent if recording.ticks else None
+
+
+def without_commands(recording: Recording, crash: Crash) -> float | None:
+    """The longest pause in commands (s) that the crash falls into or that begins soon after it; 0.0
+    without one; None where nothing was commanded any more."""
+    acting = [t.sent for t in recording.ticks if t.state in ACTING]
+    if not acting or acting[-1] <= crash.time:
+        return None
+    pauses = (
+        after - before
+        for before, after in itertools.pairwise(acting)
+        if after > crash.time and before < crash.time + AFTERMATH
+    )
+    longest = max(pauses, default=0.0)
+    return longest if longest > _PAUSE else 0.0
+
+
+def tick_time(recording: Recording, crash: Crash) -> float:
+    """The crash on the ticks' clock: the header stamp of the tick nearest before it."""
+    sent = [t.sent for t in recording.ticks]
+    place = max(0, bisect.bisect_right(sent, crash.time) - 1)
+    return recording.ticks[place].time
+
+
+def events(recording: Recording) -> list[tuple[float, str]]:
+    """(tick time, what) of every restart and of every tick that starved or was missed, in order."""
+    found = [(tick_time(recording, c), "restart") for c in recording.crashes if recording.ticks]
+    for before, after in itertools.pairwise(recording.ticks):
+        for counter, what in (("starved_ticks", "starved"), ("missed_ticks", "missed")):
+            rise = max(0, getattr(after, counter) - getattr(before, counter))
+            found += [(after.time, what)] * rise
+    return sorted(found)
+
+
+def window(recording: Recording, start: float, longest: float) -> tuple[float, float]:
+    """The part (tick time, s) of a run that is worth showing: ``longest`` from ``start`` on, or
+    around the first event where that lies outside. A restart is the first of events."""
+    first, last = recording.ticks[0].time, recording.ticks[-1].time
+    start = max(first, start)
+    found = events(recording)
+    telling = [t for t, what in found if what == "restart"] or [t for t, _ in found]
+    if telling and not start <= telling[0] <= start + longest:
+        start = max(first, min(telling[0] - longest / 3, last - longest))
+    return start, min(last, start + longest)
+
+
+def _line(recording: Recording, crash: Crash) -> str:
+    at, pause = moment(recording, crash), without_commands(recording, crash)
+    when = "" if at is None else f" at {at:.1f} s of the run" if at >= 0 else " before the run"
+    if pause is None:
+        then = "no command came after it"
+    elif pause:
+        then = f"the arm was without commands for {pause:.1f} s"
+    else:
+        then = "commands went on"
+    return f"{crash.process} {crash.how}{when} and was started again: {then}"

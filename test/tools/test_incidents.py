@@ -1,0 +1,116 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A crash that was recovered from is in the report, on the picture and in the exit status."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from phyai_ros.control.states import State
+from phyai_ros.tools import incidents, monitor, plots, report
+from phyai_ros.tools.recording import Crash, Recording, Tick
+
+
+def tick(time, state=State.EXECUTING, **changes):
+    """Simulated time from 0 on; the wall clock is 1000 s ahead of it."""
+    values = {
+        "request_id": 1, "epoch": 1, "index": 0, "remaining": 5, "expected_delay": 2,
+        "measured_delay": 2, "missed_ticks": 0, "starved_ticks": 0, "limited_ticks": 0,
+        "late_chunks": 0, "dropped_chunks": 0, "action_age": 0.1, "jitter": 0.0,
+        "deliver": math.nan,
+    }  # fmt: skip
+    return Tick(time, time + 1000.0, state, **{**values, **changes})
+
+
+def run_with_pause(begin=4.0, end=7.0, length=40.0):
+    """20 Hz, HOLDING from begin to end."""
+    times = np.arange(0.0, length, 0.05)
+    held = [begin <= t < end for t in times]
+    ticks = [
+        tick(float(t), State.HOLDING if h else State.EXECUTING)
+        for t, h in zip(times, held, strict=True)
+    ]
+    commands = [
+        (t.sent - 0.001, np.array([math.sin(t.time)])) for t in ticks if t.state is State.EXECUTING
+    ]
+    return Recording(("a",), ticks, commands)
+
+
+def test_a_crash_is_named_with_its_time_and_the_pause_after_it():
+    recording = run_with_pause()
+    recording.crashes.append(Crash("policy_node", 1003.5, "was killed by SIGKILL"))
+    (line,) = incidents.problems(recording)
+    assert line.startswith("policy_node was killed by SIGKILL at 3.5 s of the run and was started")
+    assert "without commands for 3." in line
+    (restart,) = report.build(recording, {})["restarts"]
+    assert restart["process"] == "policy_node"
+    assert restart["time"] == pytest.approx(3.5)
+    assert restart["without_commands"] == pytest.approx(3.0, abs=0.11)
+
+
+def test_a_crash_that_the_queue_bridged_and_one_that_was_the_end():
+    recording = run_with_pause()
+    bridged, last = Crash("policy_node", 1020.0, "x"), Crash("handoff_node", 1039.99, "x")
+    recording.crashes += [bridged, last]
+    assert incidents.without_commands(recording, bridged) == 0.0
+    assert incidents.without_commands(recording, last) is None
+    first, second = incidents.problems(recording)
+    assert first.endswith("commands went on")
+    assert second.endswith("no command came after it")
+
+
+def test_the_picture_shows_the_crash_wherever_it_is(tmp_path, monkeypatch):
+    recording = run_with_pause(31.0, 33.0)
+    assert incidents.window(recording, 0.0, 16.0) == (0.0, 16.0)
+    recording.crashes.append(Crash("policy_node", 1030.5, "was killed by SIGKILL"))
+    start, end = incidents.window(recording, 0.0, 16.0)
+    assert start < 30.5 < end
+    assert end - start == pytest.approx(16.0)
+    texts = []
+    monkeypatch.setattr(
+        plots.plt.Figure, "savefig", lambda figure, *_, **__: texts.extend(all_texts(figure))
+    )
+    plots.timeline(recording, {"model": "gr00t"}, tmp_path / "timeline.png")
+    assert any("policy_node crashed, restarted" in text for text in texts)
+    assert any("1 restarts in the whole run" in text and "of 40 s" in text for text in texts)
+
+
+def test_the_headline_says_how_much_lies_outside_the_picture(tmp_path, monkeypatch):
+    recording = run_with_pause()
+    for starved, missed in ((1, 0), (2, 0), (2, 1)):
+        time = 40.0 + 20.0 * (starved + missed)
+        recording.ticks.append(tick(time, starved_ticks=starved, missed_ticks=missed))
+    assert [what for _, what in incidents.events(recording)] == ["starved", "starved", "missed"]
+    texts = []
+    monkeypatch.setattr(
+        plots.plt.Figure, "savefig", lambda figure, *_, **__: texts.extend(all_texts(figure))
+    )
+    plots.timeline(recording, {}, tmp_path / "timeline.png")
+    (headline,) = [text for text in texts if "shown:" in text]
+    assert "2 starved ticks, 1 missed in the whole run" in headline
+    assert headline.endswith("2 of these events outside")
+
+
+def test_nothing_of_an_earlier_run_stays_in_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", "86")
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    for name in (*monitor.WRITTEN, "mine.txt"):
+        (tmp_path / name).write_text("old")
+    what = monitor.Run(tmp_path, sim=False, startup=0.3)
+    crash = Crash("policy_node", 5.0, "was killed by SIGKILL")
+    status = monitor.run(
+        what, crashes=lambda: [crash], console=Console(file=io.StringIO(), width=200)
+    )
+    assert status == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.txt", "report.json"]
+    text = (tmp_path / "report.json").read_text()
+    assert "no command in 0.3 s" in text
+    assert "policy_node was killed by SIGKILL and was started again" in text
+
+
+def all_texts(figure):
+    return [t.get_text() for t in figure.texts] + [
+        t.get_text() for axis in figure.axes for t in axis.texts
+    ]
