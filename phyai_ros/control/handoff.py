@@ -33,6 +33,10 @@ __all__ = ["ChunkBuffer", "Handoff", "HandoffConfig"]
 
 GRIPPER_MOVED = 0.05
 """Share of its travel by which a gripper must be elsewhere to have been moved."""
+LEFT_ALONE = "was moved, so nothing is commanded"
+"""In the reason of a standstill in which something else moved the arm."""
+SETTLING = 1.0
+"""Seconds after which a standing arm that never got to its command is taken for stopped."""
 
 
 class Handoff:
@@ -78,6 +82,9 @@ class Handoff:
         self._epoch_start: float | None = None
         self._measured: np.ndarray | None = None
         self._gripped: tuple[np.ndarray, np.ndarray] | None = None
+        self._seen: np.ndarray | None = None
+        self._releasing = False
+        self._settled, self._stood = False, 0
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
     @property
@@ -123,7 +130,13 @@ class Handoff:
             self._begin_epoch(now, "resumed: waiting for a fresh chunk")
 
     def reset(self, now: float) -> None:
-        """New epoch; leaves a hold and a fault. The next command ramps from the measured state."""
+        """New epoch; leaves a hold and a fault. The last command is forgotten: once at rest nothing
+        is commanded before a fresh chunk, whose first command ramps from the measured state."""
+        self.renew(now)
+        self._releasing = True
+
+    def renew(self, now: float) -> None:
+        """As ``reset``, of an arm that nobody else moves: it is held at its last command."""
         self._held, self._fault, self.intake.broken = False, "", 0
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
 
@@ -202,8 +215,9 @@ class Handoff:
     ) -> Command:
         tick = step.tick
         unusable = self._unusable(measured)
-        if measured is not None and not unusable:
-            self._measured = measured
+        self._seen = None if unusable else measured
+        if self._seen is not None:
+            self._measured = self._seen
         row = self.buffer.row(tick)
         if row is None or self._fault or self._held:
             return self._stand(step)
@@ -212,7 +226,8 @@ class Handoff:
             if measured is None or unusable:
                 return self._stand(step, f"no usable joint state to start from{unusable}")
             self._start(measured, row, tick)
-        self._starved_since = None
+        self._starved_since, self._releasing = None, False
+        self._settled, self._stood = False, 0
         target = self._ramp.blend(row, tick)
         positions, limited = self.guard.step(target)
         plan = self.buffer.plan
@@ -272,21 +287,21 @@ class Handoff:
 
     def _stand(self, step: Advance, reason: str = "") -> Command:
         tick = step.tick
-        positions: np.ndarray | None = None
-        if self.guard.last is None:
+        commanding = self.guard.last is not None
+        executing = self._state in (State.EXECUTING, State.RAMPING)
+        if commanding and executing and self.buffer.plan is not None:
+            self._run_out(tick)
+        starved = self._starved_since is not None
+        if starved:
+            self.counters.starved_ticks += 1 + step.missed
+        positions = self._brake()
+        if positions is None:
             state = State.HOLDING if self._held else State.WAITING
-            reason = reason or self._standing_reason
         else:
-            if self._state in (State.EXECUTING, State.RAMPING) and self.buffer.plan is not None:
-                self._run_out(tick)
-            starved = self._starved_since is not None
-            if starved:
-                self.counters.starved_ticks += 1 + step.missed
-            positions = self.guard.brake()
             moving = not self.guard.standing or self._starved_since == tick
             state = State.STARVED if starved and moving else State.HOLDING
-            reason = reason or self._standing_reason
-            self._check_starved(tick)
+        reason = reason or self._standing_reason
+        self._check_starved(tick)
         if self._fault:
             state, reason = State.FAULT, self._fault
             if self.guard.standing:
@@ -303,6 +318,32 @@ class Handoff:
             jitter=step.jitter,
             missed=step.missed,
         )
+
+    def _brake(self) -> np.ndarray | None:
+        """The command of a tick without a row; None where the arm is not ours to command."""
+        if self.guard.last is None:
+            return None
+        if self.guard.standing and (self._releasing or self._moved(self.guard.last)):
+            self.let_go()
+            return None
+        return self.guard.brake()
+
+    def _moved(self, command: np.ndarray) -> bool:
+        """Whether a standing arm was moved by something else (by hand, by its own safety), which
+        commanding its old pose would undo at once as soon as it could."""
+        if self._seen is None:
+            return False
+        away = np.abs(self._seen - command) > self.config.tracking_tolerance
+        away &= ~self.buffer.held  # a gripper on an object never gets there
+        self._stood += 1
+        if not away.any():
+            self._settled = True
+            return False
+        if not self._settled and self._stood * self.config.period < SETTLING:
+            return False  # it still comes after its command
+        self.counters.rebases += 1
+        self._standing_reason += f"; {self.names[int(away.argmax())]} {LEFT_ALONE}"
+        return True
 
     def _run_out(self, tick: int) -> None:
         """The plan ended with nothing behind it."""

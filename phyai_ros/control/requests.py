@@ -104,7 +104,8 @@ class Requests:
         if buffer.plan is None:
             return True
         if not buffer.method.overlapped:
-            return handoff.state is State.HOLDING and handoff.guard.standing
+            resting = handoff.state in (State.HOLDING, State.WAITING)
+            return resting and handoff.guard.standing
         lead = self.lead.maximum if self._config.lead is None else self._config.lead
         if lead is None or buffer.method.eager:
             return True  # nothing measured yet: ask at once rather than guess

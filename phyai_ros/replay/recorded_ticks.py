@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from phyai_ros.control.chunk import Chunk, ChunkRefused
-from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.handoff import LEFT_ALONE, Handoff
 from phyai_ros.control.states import Request, State
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.replay.as_recorded import request_of
@@ -75,8 +75,13 @@ class RecordedTicks:
     def _tick(self, event: TickCame) -> None:
         handoff = self._handoff
         if self._epoch is not None and event.epoch != self._epoch:
-            handoff.reset(event.stamp)
+            handoff.renew(event.stamp)
         self._epoch = event.epoch
+        measured = self._joints.positions(event.now)
+        if event.state == State.WAITING or LEFT_ALONE in event.reason:
+            handoff.let_go()  # as the live one had: it commanded nothing
+        elif event.state == State.HOLDING:
+            measured = None  # whether something else moved the arm was the live one's to judge
         if event.state == State.HOLDING and event.reason.startswith(_HELD):
             handoff.hold(event.reason)
         chunk = self._waiting.pop((event.epoch, event.request_id), None)
@@ -88,7 +93,7 @@ class RecordedTicks:
                 handoff.accept(chunk)
             except ChunkRefused as refusal:
                 self._collector.refuse("chunk", refusal.reason.value, str(refusal), event.now)
-        command = handoff.tick(event.stamp, self._joints.positions(event.now))
+        command = handoff.tick(event.stamp, measured)
         for request in self._requests:
             handoff.requests.sent(replace(request, tick=handoff.tick_number))
         self._requests = []

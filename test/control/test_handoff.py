@@ -414,3 +414,76 @@ def test_let_go_while_executing_starts_again_from_the_measured_state():
     command = run.one()
     assert command.state is State.RAMPING
     assert command.positions[0] == pytest.approx(0.6, abs=0.03)
+
+
+def test_reset_of_an_arm_moved_meanwhile_never_commands_the_old_pose():
+    run = rig(lambda t: np.array([0.2, 0.5]), joint_limits=limits(), delay=lambda n: 3).run(40)
+    assert run.states()[-1] == "EXECUTING"
+    run.handoff.reset(run.now)
+    run.handoff.hold()
+    run.run(10)  # also where it stood on under a hold first
+    run.handoff.reset(run.now)
+    run.measured = np.array([-0.6, 0.5])  # another episode: the arm was put elsewhere
+    seen = len(run.commands)
+    run.run(12)
+    after = run.commands[seen:]
+    waiting = [c for c in after if c.state is State.WAITING]
+    assert waiting
+    assert all(c.positions is None for c in waiting)
+    sent = [c for c in after if c.positions is not None]
+    assert sent[0].state is State.RAMPING
+    assert sent[0].positions[0] == pytest.approx(-0.6, abs=0.03)
+
+
+def test_reset_of_a_moving_arm_brakes_it_within_its_limits_and_then_sends_nothing():
+    run = rig(line, joint_limits=limits(velocity=40.0, acceleration=4.0)).run(20)
+    assert run.states()[-1] in ("EXECUTING", "RAMPING")
+    run.delay = lambda n: None
+    sent = len(run.positions())
+    run.handoff.reset(run.now)
+    run.run(30)
+    steps = np.diff(run.positions()[:, 0])
+    assert len(run.positions()) > sent, "it was braked"
+    assert steps[-1] == pytest.approx(0.0), "to rest"
+    assert np.abs(np.diff(steps)).max() <= 4.0 * 0.05**2 + 1e-9
+    assert run.commands[-1].state is State.WAITING
+    assert run.commands[-1].positions is None
+
+
+@pytest.mark.parametrize("by", ["hold", "starved"])
+def test_an_arm_moved_by_something_else_while_it_stands_is_not_snapped_back(by):
+    """A person guides it, or its own safety stopped it: no tick commands where it was before."""
+    run = rig(lambda t: np.array([0.2, 0.0]), joint_limits=limits()).run(40)
+    run.delay = lambda n: None
+    if by == "hold":
+        run.handoff.hold("held by a person")
+    run.run(40)
+    assert run.states()[-1] == "HOLDING"
+    assert run.commands[-1].positions[0] == pytest.approx(0.2)  # held where it was told to be
+    run.measured = np.array([0.7, 0.0])
+    run.run(5)
+    assert all(c.positions is None for c in run.commands[-5:])
+    assert "a was moved, so nothing is commanded" in run.commands[-1].reason
+    assert run.handoff.counters.rebases == 1
+    run.delay = lambda n: 2
+    run.handoff.resume(run.now)
+    seen = len(run.commands)
+    run.run(60)
+    sent = [c.positions[0] for c in run.commands[seen:] if c.positions is not None]
+    assert sent[0] == pytest.approx(0.7, abs=0.03)
+    assert run.commands[-1].state is State.EXECUTING
+
+
+def test_an_arm_that_is_stopped_short_of_its_command_is_let_go_after_a_second():
+    run = rig(lambda t: np.array([0.8, 0.0]), joint_limits=limits())
+    run.delay = lambda n: 2 if n < 6 else None
+
+    def tick():
+        command = run.one()
+        run.measured = np.zeros(2)  # a protective stop: it never moves
+        return command
+
+    commands = [tick() for _ in range(120)]
+    assert any(c.state is State.HOLDING and c.positions is not None for c in commands)
+    assert commands[-1].positions is None
+    assert "a was moved" in commands[-1].reason
