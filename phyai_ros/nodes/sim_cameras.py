@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +19,16 @@ from sensor_msgs.msg import Image
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.diagnostics import Window
 from phyai_ros.nodes.slot import Slot
+from phyai_ros.robots.robot import Robot
 from phyai_ros.sim.render import Renderer
+from phyai_ros.sim.scene import CAMERAS
 
 
 @dataclass(frozen=True)
 class CameraSettings:
-    """names: cameras of the scene, which are also the roles in the topics' names."""
+    """topics: camera of the scene -> where its pictures are published."""
 
-    names: tuple[str, ...]
+    topics: Mapping[str, str]
     width: int
     height: int
     shadows: bool = False
@@ -46,8 +48,8 @@ class Cameras:
         self._settings = settings
         self._slot: Slot[tuple[int, np.ndarray]] = Slot()
         self._publishers = {
-            name: node.create_publisher(Image, f"camera/{name}/image_raw", qos.camera())
-            for name in settings.names
+            name: node.create_publisher(Image, topic, qos.camera())
+            for name, topic in settings.topics.items()
         }
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sim_cameras", daemon=True)
@@ -83,12 +85,13 @@ class Cameras:
             renderer = Renderer(
                 self._model, s.width, s.height, shadows=s.shadows, antialias=s.antialias
             )
-            self._render(renderer, np.zeros(self._model.nq), s.names)  # compiles the shaders
+            names = tuple(s.topics)
+            self._render(renderer, np.zeros(self._model.nq), names)  # compiles the shaders
             self._ready.set()
             while (item := self._slot.take()) is not None:
                 stamp, positions = item
                 began = time.perf_counter()
-                for name, pixels in self._render(renderer, positions, s.names):
+                for name, pixels in self._render(renderer, positions, names):
                     self._publishers[name].publish(_message(stamp, name, pixels))
                 self.seconds.add(time.perf_counter() - began)
                 self.published += 1
@@ -120,3 +123,22 @@ def _message(stamp_ns: int, name: str, pixels: np.ndarray) -> Image:
     message.header.frame_id = f"{name}_camera_optical_frame"
     convert.set_time(message.header.stamp, stamp_ns)
     return message
+
+
+def camera_topics(robot: Robot) -> dict[str, str]:
+    """Camera of the scene -> the topic that the robot's YAML gives to its role. Optional roles that
+    the simulator lacks are left out; raises ValueError for others, and for compressed topics."""
+    known = ", ".join(CAMERAS)
+    topics = {}
+    for role, camera in robot.cameras.items():
+        where = f"{robot.source}: cameras.{role}"
+        if role not in CAMERAS:
+            if camera.optional:
+                continue
+            raise ValueError(f"{where}: the simulator has no such camera; it has {known}")
+        if camera.topic.rsplit("/", 1)[-1] == "compressed":
+            raise ValueError(
+                f"{where}.topic: the simulator publishes sensor_msgs/Image, found {camera.topic}"
+            )
+        topics[role] = camera.topic
+    return topics

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,10 @@ from phyai_ros.nodes.cdr import NANOSECONDS
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
 from phyai_ros.nodes.pacer import Pacer
 from phyai_ros.nodes.params import Parameter
-from phyai_ros.nodes.sim_cameras import Cameras, CameraSettings
+from phyai_ros.nodes.sim_cameras import Cameras, CameraSettings, camera_topics
 from phyai_ros.nodes.sim_driver import SimDriver
 from phyai_ros.nodes.sim_time import SimTime
+from phyai_ros.robots.robot import Robot
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim import task, world
 from phyai_ros.sim.conveyor import MAX_SPEED, Conveyor
@@ -103,12 +104,13 @@ class SimNode(lifecycle.ManagedNode):
     def configure(self) -> None:
         values = params.read(self, self.PARAMETERS)
         self._values = values
-        self._order = self._joint_order()
         conveyor = None
         if values.conveyor_speed > 0.0:
             conveyor = Conveyor(values.conveyor_speed, values.conveyor_reversing)
         fixed = values.instruction.strip()
         robot = robots.load(values.robot)
+        topics = camera_topics(robot)
+        self._order = self._joint_order(robot)
         self._world = world.make(
             robot.name,
             values.task,
@@ -124,8 +126,8 @@ class SimNode(lifecycle.ManagedNode):
         self._accepted = 0
         self._refused_since: float | None = None
         self._bad = diagnostics.Reasons()
-        self._start_cameras()
-        self._connect()
+        self._start_cameras(topics)
+        self._connect(robot)
         self._driver: SimDriver | None = None
         if robot.output.type == "joint_trajectory":
             self._driver = SimDriver(self, robot, kin.JOINTS, self._refuse_trajectory)
@@ -135,9 +137,17 @@ class SimNode(lifecycle.ManagedNode):
         self._bad.add("trajectory")
         self.get_logger().warning(f"trajectory refused: {why}", throttle_duration_sec=1.0)
 
-    def _joint_order(self) -> np.ndarray:
-        """Place in a command of each joint of ``kinematics.JOINTS``."""
+    def _joint_order(self, robot: Robot) -> np.ndarray:
+        """Place in a command of each joint of ``kinematics.JOINTS``; the robot's YAML gives the
+        order unless the parameter does."""
         names = list(self.get_parameter("joints").value)
+        if names == list(kin.JOINTS):
+            names = list(robot.output_joints)
+            if sorted(names) != sorted(kin.JOINTS):
+                raise ValueError(
+                    f"{robot.source}: joints of its output: the simulator has "
+                    f"{', '.join(kin.JOINTS)}, found {', '.join(names)}"
+                )
         if sorted(names) != sorted(kin.JOINTS):
             raise params.ParameterError(
                 f"parameter 'joints' is {names}; allowed: {', '.join(kin.JOINTS)} in any order, "
@@ -146,9 +156,9 @@ class SimNode(lifecycle.ManagedNode):
         self._names = tuple(names)
         return np.array([names.index(name) for name in kin.JOINTS])
 
-    def _start_cameras(self) -> None:
+    def _start_cameras(self, topics: Mapping[str, str]) -> None:
         v = self._values
-        settings = CameraSettings(world.CAMERAS, v.width, v.height, v.shadows, v.antialias)
+        settings = CameraSettings(topics, v.width, v.height, v.shadows, v.antialias)
         self._cameras = Cameras(self, self._world.physics.model, settings)
         self._owned.append(self._cameras.destroy)
         try:
@@ -156,19 +166,19 @@ class SimNode(lifecycle.ManagedNode):
         except RenderingError as error:
             raise ValueError(str(error)) from error
 
-    def _connect(self) -> None:
-        self._joint_states = self._publisher(JointState, "joint_states", qos.joint_states())
+    def _connect(self, robot: Robot) -> None:
+        self._joint_states = self._publisher(
+            JointState, robot.joint_state_topics[0], qos.joint_states()
+        )
         self._episode = self._publisher(String, "sim/episode", qos.episode())
         self._clock_topic = None
         if self._values.publish_clock:
             self._clock_topic = self._publisher(Clock, "/clock", qos.clock())
-        subscription = self.create_subscription(
-            Float64MultiArray,
-            "forward_position_controller/commands",
-            self._on_command,
-            qos.command(),
-        )
-        self._owned.append(lambda: self.destroy_subscription(subscription))
+        if robot.output.type == "forward_command":
+            subscription = self.create_subscription(
+                Float64MultiArray, robot.output.topic, self._on_command, qos.command()
+            )
+            self._owned.append(lambda: self.destroy_subscription(subscription))
         service = self.create_service(Trigger, "~/reset", self._on_reset)
         self._owned.append(lambda: self.destroy_service(service))
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from array import array
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
+from phyai_ros import robots
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.sim_cameras import camera_topics
 from phyai_ros.sim import expert, world
 from phyai_ros.sim import kinematics as kin
 
@@ -203,6 +207,61 @@ def test_fixed_instruction_is_the_task_of_every_episode(rig):
     rig.until(lambda: rig.events, "start event")
     assert rig.events[0]["target"] == "green"
     assert rig.next_episode()["instruction"] == "reach the green block"
+
+
+TOPICS = """
+joint_state_topics: [/arm/joint_states]
+cameras:
+  scene: {topic: /left/color/image_raw}
+  wrist: {topic: /hand/color/image_raw}
+"""
+
+
+def test_the_topics_and_the_order_are_those_of_the_robots_yaml(tmp_path):
+    path = tmp_path / "mine.yaml"
+    order = f"output: {{topic: /arm/commands, joints: [{', '.join(REVERSED)}]}}"
+    path.write_text(f"extends: ur10e\n{TOPICS}{order}\n")
+    rig = Rig(robot=path)
+    try:
+        images = {"left": [], "hand": []}
+        for name, came in images.items():
+            listen = rig.node.create_subscription
+            listen(Image, f"/{name}/color/image_raw", came.append, qos.camera())
+        listen(JointState, "/arm/joint_states", rig.joints.append, qos.joint_states())
+        rig.commands = rig.node.create_publisher(Float64MultiArray, "/arm/commands", qos.command())
+        rig.until(lambda: all(images.values()), "images")
+        assert images["hand"][-1].header.frame_id == "wrist_camera_optical_frame"
+        assert rig.run_expert(seed=0, order=REVERSED)["success"] is True
+        assert not any(rig.images.values())
+    finally:
+        rig.close()
+
+
+def test_the_yaml_of_the_guide_to_a_real_arm_runs_in_the_simulator(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "ur10e.md").read_text()
+    text = re.search(r"```yaml\n(# my_ur10e.yaml\n.*?)```", guide, re.DOTALL).group(1)
+    path = tmp_path / "my_ur10e.yaml"
+    path.write_text(text)
+    rig, came = Rig(robot=path), []
+    try:
+        rig.node.create_subscription(Image, "/scene/color/image_raw", came.append, qos.camera())
+        rig.until(lambda: came and rig.joints, "an image and joint states")
+    finally:
+        rig.close()
+
+
+@pytest.mark.parametrize(
+    ("camera", "says"),
+    [
+        ("roof: {topic: /roof}", "cameras.roof: the simulator has no such camera; it has scene"),
+        ("wrist: {topic: /hand/compressed}", "cameras.wrist.topic: the simulator publishes"),
+    ],
+)
+def test_a_camera_that_the_simulator_cannot_be_is_refused_by_name(tmp_path, camera, says):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"extends: ur10e\ncameras:\n  {camera}\n")
+    with pytest.raises(ValueError, match=re.escape(says)):
+        camera_topics(robots.load(path))
 
 
 @pytest.mark.parametrize(
