@@ -282,7 +282,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def _statuses(self) -> list[Status]:
         streams = [self._chunks, *self._joint_streams, self._instructions]
         return [
-            handoff_status(self._handoff, self._sink, self.failure),
+            handoff_status(self._handoff, self._sink, self.failure, self._seen.unanswered),
             timer_status(
                 self._period, self._handoff, self._sink, self._pacer, self._seen.standstill
             ),

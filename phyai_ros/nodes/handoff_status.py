@@ -23,8 +23,10 @@ _LEVELS = {
 }
 
 
-def handoff_status(handoff: Handoff, sink: HandoffSink, failure: str | None) -> Status:
-    """failure: of the control loop, which has ended then."""
+def handoff_status(
+    handoff: Handoff, sink: HandoffSink, failure: str | None, unanswered: int = 0
+) -> Status:
+    """failure: of the control loop, which has ended then. unanswered: requests in a row."""
     counters = handoff.counters
     age, deliver = sink.age.percentiles(), sink.deliver.percentiles()
     notes = [handoff.problem()]
@@ -48,6 +50,8 @@ def handoff_status(handoff: Handoff, sink: HandoffSink, failure: str | None) -> 
             "dropped chunks": _counts(dict(_items(counters.dropped))),
             "newest drop": handoff.last_drop or "none",
             "request timeouts": counters.request_timeouts,
+            "requests unanswered in a row": unanswered,
+            "arm moved while it stood": counters.rebases,
             "clock jumps": counters.clock_jumps,
             "gripper stalls": handoff.stall.count if handoff.stall is not None else 0,
             "action age p50 s": age[0],

@@ -22,7 +22,8 @@ class HandoffWatch:
     sink's reasons and logs what begins and ends.
 
     speed: share of full speed at which the robot runs. dry_run: nobody need listen before the first
-    command. standstill: why there are no ticks at all, empty while there are.
+    command. standstill: why there are no ticks at all, empty while there are. unanswered: requests
+    without an answer since the arm last moved.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class HandoffWatch:
         dry_run: bool,
     ) -> None:
         self.standstill = ""
+        self.unanswered = 0
         self._log = log
         self._handoff = handoff
         self._sink = sink
@@ -70,11 +72,12 @@ class HandoffWatch:
     def _notes(self) -> list[str | None]:
         state, timeouts = self._sink.state, self._handoff.counters.request_timeouts
         if state in ACTING:
-            self._timeouts = timeouts
+            self._timeouts, self.unanswered = timeouts, 0
             return []
         notes = [self._chunks.trouble()]
-        if timeouts > self._timeouts:
-            notes.append(f"{timeouts - self._timeouts} requests in a row are unanswered")
+        self.unanswered = timeouts - self._timeouts
+        if self.unanswered:
+            notes.append("requests are unanswered")  # how many changes too often for a log
         if state is State.WAITING:
             notes.append(self._joints.trouble(time.monotonic()))
         return notes

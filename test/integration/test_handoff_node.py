@@ -200,14 +200,44 @@ def test_a_chunk_for_other_joints_is_refused_by_name(robot, names, columns, says
 def test_a_policy_that_falls_silent_and_comes_back(robot):
     robot.answer = None
     robot.until_state(HandoffState.HOLDING, "ran out")
-    robot.until_state(HandoffState.HOLDING, "requests in a row are unanswered")
+    robot.until_state(HandoffState.HOLDING, "requests are unanswered")
     assert robot.state.starved_ticks > 0
+    first, since = len(robot.states), len(robot.requests)
+    robot.until(lambda: len(robot.requests) > since + 2, "three more requests")
+    assert len({s.reason for s in robot.states[first:]}) == 1, "a count would be a log line each"
+    robot.until(lambda: unanswered(robot) > 2, "their number in diagnostics")
     standing = robot.commands[-1]
     before = len(robot.commands)
     robot.until(lambda: len(robot.commands) > before + 3, "commands that hold")
     np.testing.assert_allclose(robot.commands[-1], standing)
     robot.answer = still
     robot.until_state(HandoffState.EXECUTING)
+
+
+def unanswered(robot):
+    status = robot.diagnostics["handoff"]
+    return next(int(v.value) for v in status.values if v.key == "requests unanswered in a row")
+
+
+def test_reset_after_the_arm_was_moved_commands_nothing_before_a_chunk(robot):
+    """As at each episode of a simulator, and of a person who puts the arm back."""
+    robot.answer = None
+    assert robot.call("hold").success
+    robot.until_state(HandoffState.HOLDING)
+    robot.posture["shoulder_pan_joint"] += 0.6
+    robot.until_state(HandoffState.HOLDING, "shoulder_pan_joint was moved")
+    assert robot.call("reset").success
+    robot.until_state(HandoffState.WAITING, "reset")
+    time.sleep(0.2)  # what was on its way has come
+    robot.commands.clear()
+    ticks = len(robot.states)
+    robot.until(lambda: len(robot.states) > ticks + 5, "ticks")
+    assert robot.commands == []
+    robot.answer = still
+    robot.until_state(HandoffState.EXECUTING)
+    path = np.array(robot.commands)[:, 0]
+    assert path[0] == pytest.approx(START[0] + 0.6, abs=0.05)
+    assert np.abs(np.diff(path)).max() < 2.094395102 * STEP + 1e-9
 
 
 def test_a_chunk_of_an_old_epoch_is_dropped(robot):

@@ -117,7 +117,7 @@ def test_the_arm_moves_on_chunks_of_the_policy(graph):
 def test_the_policy_is_killed_and_returns(graph):
     graph.until_state(HandoffState.EXECUTING)
     graph.processes["policy_node"].kill()
-    graph.until_state(HandoffState.HOLDING, "requests in a row are unanswered")
+    graph.until_state(HandoffState.HOLDING, "requests are unanswered")
     assert graph.processes["handoff_node"].poll() is None
     graph.processes["policy_node"] = start("policy_node")
     graph.until_state(HandoffState.EXECUTING)
