@@ -40,14 +40,15 @@ def moment(recording: Recording, crash: Crash) -> float | None:
 
 
 def without_commands(recording: Recording, crash: Crash) -> float | None:
-    """The longest pause in commands (s) that the crash falls into or that begins soon after it; 0.0
-    without one; None where nothing was commanded any more."""
+    """The longest pause in commands (s) that the crash falls into or that begins soon after it,
+    also one that lasts to the end of the run; 0.0 without one; None where nothing was commanded any
+    more."""
     acting = [t.sent for t in recording.ticks if t.state in ACTING]
     if not acting or acting[-1] <= crash.time:
         return None
     pauses = (
         after - before
-        for before, after in itertools.pairwise(acting)
+        for before, after in itertools.pairwise([*acting, recording.ticks[-1].sent])
         if after > crash.time and before < crash.time + AFTERMATH
     )
     longest = max(pauses, default=0.0)

@@ -61,6 +61,13 @@ def test_a_crash_that_the_queue_bridged_and_one_that_was_the_end():
     assert second.endswith("no command came after it")
 
 
+def test_a_pause_to_the_end_of_the_run_counts():
+    """The queue lasts on for half a second, then nothing comes any more."""
+    recording = run_with_pause(20.5, 40.0)
+    crash = Crash("policy_node", 1020.0, "x")
+    assert incidents.without_commands(recording, crash) == pytest.approx(19.5, abs=0.11)
+
+
 def test_the_picture_shows_the_crash_wherever_it_is(tmp_path, monkeypatch):
     recording = run_with_pause(31.0, 33.0)
     assert incidents.window(recording, 0.0, 16.0) == (0.0, 16.0)
