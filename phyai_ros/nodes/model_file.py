@@ -14,7 +14,8 @@ from phyai_ros.robots.model_config import ModelConfig, for_robot
 
 
 class ModelFile(BaseModel):
-    """family: a name of engine.registry; None: the checkpoint tells. checkpoint: a name in
+    """family: a name of engine.registry; None: the checkpoint tells. aliases: other names that
+    ``model:=`` takes for this file. checkpoint: a name in
     phyai_ros/checkpoints, a directory, or a hub id. revision: of a hub id. execution_horizon: rows
     executed of a chunk before the next takes over. robots: what is particular to a robot."""
 
@@ -22,6 +23,7 @@ class ModelFile(BaseModel):
 
     family: str | None = None
     description: str = ""
+    aliases: tuple[str, ...] = ()
     checkpoint: Annotated[str, Field(min_length=1)]
     revision: str | None = None
     execution_horizon: Annotated[int, Field(ge=1)] | None = None

@@ -41,7 +41,8 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name_or_path: str | Path) -> Path:
-    """A name in ``config/<kind>``, or a path to a file. Raises RobotError that lists the names."""
+    """A name in ``config/<kind>`` or a file's alias (its key ``aliases``), or a path to a file.
+    Raises RobotError that lists the names."""
     text = str(name_or_path)
     path = Path(text).expanduser()
     if path.suffix in SUFFIXES or path.parent != Path():
@@ -55,9 +56,22 @@ def find(kind: str, name_or_path: str | Path) -> Path:
             file = directory / kind / (text + suffix)
             if file.is_file():
                 return file
+    for directory in config_dirs():
+        for file in sorted((directory / kind).glob("*")):
+            if file.suffix in SUFFIXES and text.lower() in _aliases(file):
+                return file
     raise RobotError(
         f"{kind[:-1]} {text!r} is unknown: expected one of {names(kind)} or the path of a YAML file"
     )
+
+
+def _aliases(file: Path) -> list[str]:
+    """None of a file that cannot be read: its fault is said where the file itself is asked for."""
+    try:
+        found = read_yaml(file).get("aliases")
+    except RobotError:
+        return []
+    return [str(alias) for alias in found] if isinstance(found, list) else []
 
 
 class _Strict(yaml.SafeLoader):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from phyai_ros.engine import registry
 from phyai_ros.nodes import model_file
-from phyai_ros.robots import RobotError
+from phyai_ros.robots import RobotError, config_files
 
 
 def test_the_embedded_model_names_an_embedded_checkpoint():
@@ -44,3 +45,18 @@ def test_what_is_wrong_in_the_yaml_is_named(tmp_path, text, says):
     path.write_text(text)
     with pytest.raises(RobotError, match=says):
         model_file.load(str(path))
+
+
+@pytest.mark.parametrize("family", registry.families())
+def test_every_family_has_a_model_under_all_its_names(family):
+    files = {
+        Path(model_file.load(name)[1]).name for name in (family, *registry.family(family).aliases)
+    }
+    assert len(files) == 1, files
+    (model,) = (model_file.load(n)[0] for n in config_files.names("models") if f"{n}.yaml" in files)
+    assert registry.resolve(str(model.family)) == family
+
+
+def test_a_name_of_no_model_is_answered_with_those_there_are():
+    with pytest.raises(RobotError, match=r"model 'pi9' is unknown: expected one of .*'gr00t'"):
+        model_file.load("pi9")
