@@ -25,9 +25,27 @@ COMMANDS = {
     "roofline": "whether policy or robot sets the pace, and the slack to the next handoff",
     "bench": "print the numbers the project answers for",
 }
+_ROS = "ROS 2, which is not on this machine or not sourced (. scripts/env.sh)"
+_ROS_PACKAGES = (
+    "ament_index_python",
+    "builtin_interfaces",
+    "control_msgs",
+    "diagnostic_msgs",
+    "launch",
+    "launch_ros",
+    "rclpy",
+    "rosgraph_msgs",
+    "sensor_msgs",
+    "std_msgs",
+    "trajectory_msgs",
+)
 OPTIONAL = {
+    "matplotlib": "matplotlib, which is not installed: pip install matplotlib",
+    "mujoco": "mujoco, the simulator, which is not installed: pip install mujoco",
     "rosbags": "rosbags, which is not installed: pip install rosbags",
-    "rclpy": "ROS 2, which is not on this machine or not sourced (. scripts/env.sh)",
+    **dict.fromkeys(_ROS_PACKAGES, _ROS),
+    "phyai_ros.msg": "this package's messages, which are not built or not sourced "
+    "(make msgs; . scripts/env.sh)",
 }
 """Packages that only some commands need -> what to say where they are missing."""
 _EPILOG = """examples:
@@ -74,10 +92,11 @@ def main(words: Sequence[str] | None = None, imported: Callable[[], object] = la
         imported()
         return int(module.main(options.words))
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in OPTIONAL:
+        name = error.name or ""
+        missing = OPTIONAL.get(name) or OPTIONAL.get(name.partition(".")[0])
+        if missing is None:
             raise
-        text = f"{options.command} needs {OPTIONAL[package]}"
+        text = f"{options.command} needs {missing}"
         print(f"phyai-ros: error: {text}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
