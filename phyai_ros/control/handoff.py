@@ -196,6 +196,8 @@ class Handoff:
         self.progress.advance(step.tick)
         fresh = self.intake.adopt(step.tick, now, self.execution_ticks)
         self._command = self._decide(step, now, measured, fresh)
+        if self._seen is not None:
+            self._measured = self._seen  # until now that of the tick before, for ``let_go``
         self._state = self._command.state
         executing = self._state in (State.EXECUTING, State.RAMPING)
         self.progress.mark(self._command.positions if executing else None)
@@ -216,8 +218,6 @@ class Handoff:
         tick = step.tick
         unusable = self._unusable(measured)
         self._seen = None if unusable else measured
-        if self._seen is not None:
-            self._measured = self._seen
         row = self.buffer.row(tick)
         if row is None or self._fault or self._held:
             return self._stand(step)

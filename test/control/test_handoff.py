@@ -435,6 +435,27 @@ def test_reset_of_an_arm_moved_meanwhile_never_commands_the_old_pose():
     assert sent[0].positions[0] == pytest.approx(-0.6, abs=0.03)
 
 
+@pytest.mark.parametrize(("moved_to", "starts_at"), [(0.5, 0.0), (0.9, 0.9)])
+def test_a_reset_does_not_open_a_gripper_that_holds_something(moved_to, starts_at):
+    grip = {"joint_limits": limits(position=1.0), "discrete": ("b",)}
+    run = rig(lambda t: np.array([0.2, 0.0]), **grip)
+
+    def tick(measured):
+        run.measured = np.array(measured)
+        return run.one()
+
+    for _ in range(40):
+        command = tick([0.2, 0.5])  # told to close, it stands at 0.5: there is something between
+    assert command.positions[1] == 0.0
+    run.handoff.hold()
+    for _ in range(20):
+        assert tick([0.2, 0.5]).positions is not None, "a squeezing gripper is no moved arm"
+    run.handoff.reset(run.now)
+    while (command := tick([0.2, moved_to])).positions is None:
+        pass
+    assert command.positions[1] == pytest.approx(starts_at, abs=0.06)
+
+
 def test_reset_of_a_moving_arm_brakes_it_within_its_limits_and_then_sends_nothing():
     run = rig(line, joint_limits=limits(velocity=40.0, acceleration=4.0)).run(20)
     assert run.states()[-1] in ("EXECUTING", "RAMPING")
