@@ -20,7 +20,7 @@ import torch
 
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.base import Adapter
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import FamilyError, PolicyError
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def resolve(name: str) -> str:
 
 def detect(checkpoint: Checkpoint) -> str:
     """The family of a checkpoint, from config.json; for openpi's converter, whose config.json does
-    not name the model, from the weights' keys. Raises PolicyError when none fits."""
+    not name the model, from the weights' keys. Raises FamilyError when none fits."""
     config = checkpoint.config
     told = [config.get("type"), config.get("model_type"), *(config.get("architectures") or ())]
     for value in told:
@@ -81,7 +81,7 @@ def detect(checkpoint: Checkpoint) -> str:
             return "pi0"
         if any(key.startswith(("paligemma_with_expert.", "model.paligemma_with")) for key in keys):
             return "pi05"
-    raise PolicyError(
+    raise FamilyError(
         f"{checkpoint.root / 'config.json'}: cannot tell the model family from "
         f"type/model_type/architectures = {[v for v in told if v]}; "
         f"known families: {', '.join(families())} (name one with family=)"

@@ -146,6 +146,10 @@ class PolicyError(ValueError):
     found and what there is to choose from."""
 
 
+class FamilyError(PolicyError):
+    """The checkpoint does not tell its family and none was named."""
+
+
 class EmbodimentError(PolicyError):
     """The checkpoint has several embodiments and none, or none of them, was named."""
 

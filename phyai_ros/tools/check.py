@@ -47,8 +47,9 @@ def main(words: Sequence[str]) -> int:
             if console.interactive():
                 console.say("info", f"{'ok' if row.passed else 'FAILED'}: {row.check} {row.detail}")
     except (PolicyError, robots.RobotError) as error:
-        console.fail(str(error))
-        rows.append(Row("usable", "", False, note=str(error)))
+        text = policy_options.said(error)
+        console.fail(text)
+        rows.append(Row("usable", "", False, note=text))
     result = _result(options, rows)
     if options.json == "-":
         print(json.dumps(result, indent=2))

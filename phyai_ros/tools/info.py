@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> int:
             revision=options.revision,
         )
     except PolicyError as error:
-        console.fail(str(error))
+        console.fail(policy_options.said(error))
         return 1
     if options.json:
         print(json.dumps(as_json(found), indent=2))

@@ -6,21 +6,22 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.robots.config_files import SUFFIXES
 from phyai_ros.tools import console, policy_options
 from phyai_ros.tools.describe import describe
 from phyai_ros.tools.robot_skeleton import GAP, skeleton
 
 _EPILOG = f"""examples:
-  phyai-ros init-robot --checkpoint lerobot/smolvla_base --name my_arm
-  phyai-ros init-robot --checkpoint path/to/checkpoint --name my_arm --out config
+  phyai-ros init-robot --checkpoint lerobot/smolvla_base --out my_arm.yaml
+  phyai-ros init-robot --checkpoint path/to/checkpoint --out config/my_arm.yaml
 
-Writes NAME.yaml (the robot) and NAME_FAMILY.yaml (the model on it). Fill in every {GAP}; then
-  phyai-ros check --checkpoint DIR --robot NAME.yaml --model NAME_FAMILY.yaml
-  phyai-ros up robot:=NAME.yaml model:=NAME_FAMILY.yaml
+Writes the robot (--out) and beside it the model on it (my_arm_FAMILY.yaml). Fill in every {GAP},
+then check and start it with the two commands that are printed.
 exit status: 0 written, 1 the checkpoint cannot be used or a file is in the way, 2 wrong usage
 """
 
@@ -33,13 +34,22 @@ def main(words: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     policy_options.add_checkpoint(parser)
-    parser.add_argument("--name", default="my_robot", help="the robot's name (%(default)s)")
-    parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("my_robot.yaml"),
+        metavar="FILE",
+        help="the robot's file, named as the robot is (%(default)s); the model's goes beside it",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     options = parser.parse_args(list(words))
-    if not re.fullmatch(r"[A-Za-z]\w*", options.name):
-        parser.error(f"--name: expected a word of letters, digits and _, found {options.name!r}")
+    out: Path = options.out
+    if out.suffix not in SUFFIXES or not re.fullmatch(r"[A-Za-z]\w*", out.stem):
+        parser.error(
+            "--out: expected a .yaml file named by letters, digits and _ (the robot's name), "
+            f"found {str(out)!r}"
+        )
     checkpoint = policy_options.checkpoint(options)
     try:
         found = describe(
@@ -49,7 +59,7 @@ def main(words: Sequence[str]) -> int:
             revision=options.revision,
         )
     except PolicyError as error:
-        console.fail(str(error))
+        console.fail(policy_options.said(error))
         return 1
     spec = found.specs[0]
     if len(found.specs) > 1:
@@ -57,30 +67,43 @@ def main(words: Sequence[str]) -> int:
         console.fail(f"the checkpoint has several embodiments, name one with --embodiment: {tags}")
         return 1
     path = Path(checkpoint)
-    text = skeleton(spec, options.name, spec.family, str(path.resolve() if path.is_dir() else path))
-    files = {
-        options.out / f"{options.name}.yaml": text.robot,
-        options.out / f"{options.name}_{spec.family}.yaml": text.model,
-    }
-    return _write(files, text.gaps, options.force, options.json)
+    given = str(path.resolve() if path.is_dir() else path)
+    text = skeleton(spec, out.stem, spec.family, given)
+    model = out.with_name(f"{out.stem}_{spec.family}{out.suffix}")
+    if not _write({out: text.robot, model: text.model}, options.force):
+        return 1
+    following = [
+        _check(options, out, model),
+        shlex.join(["phyai-ros", "up", f"robot:={out}", f"model:={model}"]),
+    ]
+    if options.json:
+        files = [str(out), str(model)]
+        print(json.dumps({"files": files, "gaps": text.gaps, "next": following}))
+        return 0
+    print(f"wrote {out} and {model}: fill in the {text.gaps} values marked {GAP}, then")
+    for command in following:
+        print(f"  {command}")
+    return 0
 
 
-def _write(files: dict[Path, str], gaps: int, force: bool, as_json: bool) -> int:
+def _check(options: argparse.Namespace, robot: Path, model: Path) -> str:
+    words = ["phyai-ros", "check", "--checkpoint", str(options.checkpoint)]
+    for name in ("family", "embodiment", "revision"):
+        if getattr(options, name):
+            words += [f"--{name}", str(getattr(options, name))]
+    return shlex.join([*words, "--robot", str(robot), "--model", str(model)])
+
+
+def _write(files: dict[Path, str], force: bool) -> bool:
     there = [str(f) for f in files if f.exists()]
     if there and not force:
         console.fail(f"{', '.join(there)}: exists; --force overwrites it")
-        return 1
+        return False
     try:
         for file, content in files.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content, encoding="utf-8")
     except OSError as error:
         console.fail(f"{error.filename}: {error.strerror}")
-        return 1
-    if as_json:
-        print(json.dumps({"files": [str(f) for f in files], "gaps": gaps}))
-        return 0
-    for file in files:
-        print(file)
-    console.say("info", f"{gaps} values to fill in, each marked {GAP}")
-    return 0
+        return False
+    return True

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 
+from phyai_ros.engine.types import EmbodimentError, FamilyError
 from phyai_ros.nodes.model_file import checkpoint_path
 
 
@@ -24,3 +26,10 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 def checkpoint(options: argparse.Namespace) -> str:
     """What the engine takes for --checkpoint."""
     return checkpoint_path(str(options.checkpoint), "")
+
+
+def said(error: Exception) -> str:
+    """An error's text, with the option here in place of load_policy's argument."""
+    if isinstance(error, EmbodimentError | FamilyError):
+        return re.sub(r"\bname one with (family|embodiment)=", r"name one with --\1", str(error))
+    return str(error)

@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> int:
         _plot(result, comparison, live, picture)
         _write_json(options.json, report.as_json(result, comparison, live))
     except (ValueError, OSError, ResultError) as error:
-        console.fail(str(error))
+        console.fail(policy_options.said(error))
         return 2
     if options.json != "-":
         wide = None if sys.stdout.isatty() else 160

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def fill(file: Path) -> None:
 
 @pytest.mark.parametrize(("checkpoint", "tag"), CASES)
 def test_the_files_fit_the_checkpoint_once_filled_in(tmp_path, capsys, checkpoint, tag):
-    words = ["init-robot", "--checkpoint", checkpoint, "--name", "arm", "--out", str(tmp_path)]
+    words = ["init-robot", "--checkpoint", checkpoint, "--out", str(tmp_path / "arm.yaml")]
     assert main([*words, "--json", *(["--embodiment", tag] if tag else [])]) == 0
     written = json.loads(capsys.readouterr().out)
     robot_file, model = (Path(f) for f in written["files"])
@@ -69,9 +70,9 @@ def test_the_files_fit_the_checkpoint_once_filled_in(tmp_path, capsys, checkpoin
 
 
 def test_existing_files_are_kept_unless_forced(tmp_path):
-    words = ["init-robot", "--checkpoint", "gr00t_ur10e_small", "--out", str(tmp_path)]
-    assert main(words) == 0
     file = tmp_path / "my_robot.yaml"
+    words = ["init-robot", "--checkpoint", "gr00t_ur10e_small", "--out", str(file)]
+    assert main(words) == 0
     file.write_text("mine")
     assert main(words) == 1
     assert file.read_text() == "mine"
@@ -81,16 +82,45 @@ def test_existing_files_are_kept_unless_forced(tmp_path):
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no golden fixtures at {GOLDEN}")
 def test_several_embodiments_must_be_named(tmp_path, capsys):
-    words = ["init-robot", "--checkpoint", str(GOLDEN / "groot_n17"), "--out", str(tmp_path)]
+    words = [
+        "init-robot",
+        "--checkpoint",
+        str(GOLDEN / "groot_n17"),
+        "--out",
+        str(tmp_path / "a.yaml"),
+    ]
     assert main(words) == 1
     assert "libero_sim, oxe_droid" in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
 
 
-def test_a_name_that_is_no_word_is_wrong_usage():
+@pytest.mark.parametrize("out", ["my robot.yaml", "my_robot", "7.yaml", "."])
+def test_a_file_that_cannot_name_a_robot_is_wrong_usage(out):
     with pytest.raises(SystemExit) as end:
-        main(["init-robot", "--checkpoint", "gr00t_ur10e_small", "--name", "my robot"])
+        main(["init-robot", "--checkpoint", "gr00t_ur10e_small", "--out", out])
     assert end.value.code == 2
+
+
+def test_it_prints_the_next_commands_and_they_work(tmp_path, monkeypatch, capsys):
+    """Into the current directory, as in the README; both files filled in, the printed check run and
+    the printed launch line's files read by their launch arguments."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init-robot", "--checkpoint", "gr00t_ur10e_small", "--out", "my_arm.yaml"]) == 0
+    told, *following = capsys.readouterr().out.splitlines()
+    assert told.startswith("wrote my_arm.yaml and my_arm_gr00t_n17.yaml: fill in the ")
+    check, up = (shlex.split(line) for line in following)
+    fill(Path("my_arm.yaml"))
+    fill(Path("my_arm_gr00t_n17.yaml"))
+    assert check[:2] == ["phyai-ros", "check"]
+    assert main([*check[1:], "--batch", "1"]) == 0
+    (row,) = [
+        r for r in json.loads(Path("check.json").read_text())["rows"] if r["check"] == "robot"
+    ]
+    assert (row["detail"], row["passed"]) == ("my_arm", True)
+    assert up == ["phyai-ros", "up", "robot:=my_arm.yaml", "model:=my_arm_gr00t_n17.yaml"]
+    named = dict(word.split(":=") for word in up[2:])
+    model, source = model_file.load(named["model"])
+    assert model_file.robot_part(model, robots.load(named["robot"]).name, source).action
 
 
 def spec(**features) -> PolicySpec:
