@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALONE = ("test/integration", "test/closed_loop", "test/launch", "test/tools")
+SWEEP = "from phyai_ros.tools import shared_memory; shared_memory.sweep()"
 NO_TESTS = 5
 """pytest's exit status when nothing was selected."""
 
@@ -33,6 +34,8 @@ def main() -> int:
     ]
     status = 0
     for command in passes:
+        # Tests kill nodes on purpose; what those leave in shared memory adds up over runs.
+        subprocess.call([sys.executable, "-c", SWEEP], cwd=ROOT, env=environment)
         result = subprocess.call(command, cwd=ROOT, env=environment)
         status = status or (0 if result == NO_TESTS else result)
     return status

@@ -157,6 +157,9 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
         if node is not None:
             node.teardown()
             node.destroy_node()
+            # rclpy leaves a lifecycle node's state machine to the garbage collector; until then the
+            # DDS participant lives, and with the process its shared memory would stay behind.
+            node._state_machine.destroy_when_not_in_use()
         rclpy.try_shutdown()
     _leave(status)
 

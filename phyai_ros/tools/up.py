@@ -18,7 +18,7 @@ import yaml
 from phyai_ros import robots
 from phyai_ros.nodes import arguments, graph
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
-from phyai_ros.tools import console
+from phyai_ros.tools import console, shared_memory
 from phyai_ros.tools.supervise import Command, Supervisor
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
         graph.STOP_ORDER,
         restart_delay=graph.RESTART_DELAY,
     )
+    shared_memory.sweep()
     supervisor.start()
 
     def why_stopped() -> str | None:
@@ -195,6 +196,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
     finally:
         stop.set()
         stopper.join()
+        shared_memory.sweep()
     if supervisor.status is not None:
         console.fail(f"{supervisor.reason}; everything is stopped")
         return supervisor.status

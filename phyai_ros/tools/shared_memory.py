@@ -1,0 +1,45 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Shared memory that killed DDS processes left behind.
+
+A Fast DDS participant holds a segment in /dev/shm (here 35 MB, so that images fit) and a lock
+file beside it, ``<segment>_el``, which it keeps locked as long as it lives. A killed process frees
+neither; enough of them fill the machine's memory. ``fastdds shm clean`` does the same where Fast
+DDS's own tool is installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+_LOCK = re.compile(r"fastdds_[0-9a-f]{16}_el")
+FOLDER = Path("/dev/shm")
+
+
+def sweep(folder: Path = FOLDER) -> int:
+    """Remove the segments without a living owner that this user may remove; bytes freed."""
+    freed = 0
+    if not folder.is_dir():
+        return freed
+    for lock in folder.iterdir():
+        if not _LOCK.fullmatch(lock.name):
+            continue
+        with suppress(OSError):  # somebody else's, or gone meanwhile
+            freed += _remove(lock)
+    return freed
+
+
+def _remove(lock: Path) -> int:
+    handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the owner lives
+        segment = lock.with_name(lock.name.removesuffix("_el"))
+        size = segment.stat().st_blocks * 512 if segment.exists() else 0
+        segment.unlink(missing_ok=True)
+        lock.unlink()
+        return size
+    finally:
+        os.close(handle)
