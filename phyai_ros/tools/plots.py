@@ -114,7 +114,7 @@ def _headline(
         )
     parts.append(f"{ticks['starved']} starved ticks, {ticks['deadline_misses']} missed")
     if recording.crashes:
-        parts.append(f"{len(recording.crashes)} restarts")
+        parts.append(f"restarts: {len(recording.crashes)}")
     parts[-1] += " in the whole run"
     first = recording.ticks[0].time
     shown = f"shown: {start - first:.0f} to {end - first:.0f} s of {numbers['duration']:.0f} s"

@@ -60,6 +60,8 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
             "mean": float(np.mean(recording.real_time)),
             "lowest": float(np.min(recording.real_time)),
         }
+    if (sets := camera_sets(recording)) is not None:
+        report["camera_sets"] = sets
     report["drops"] = _drops(recording)
     report["restarts"] = incidents.restarts(recording)
     report["problems"] = list(recording.problems)
@@ -195,6 +197,20 @@ def stretches(ticks: Sequence[Tick]) -> list[tuple[int, int]]:
     ]
     edges = [0, *cuts, len(ticks)]
     return list(itertools.pairwise(edges))
+
+
+def camera_sets(recording: Recording) -> dict[str, Any] | None:
+    """The simulator's: moments drawn, and those left out for a newer one, since its start. render:
+    s, median of drawing and sending one; not less than a camera's period, it is why some are left
+    out. None without a simulator."""
+    values = recording.diagnostics.get("sim_node: cameras")
+    if values is None or "sets published" not in values:
+        return None
+    return {
+        "published": int(values["sets published"]),
+        "dropped": int(values["sets dropped"]),
+        "render": float(values.get("render and publish p50 s", "nan")),
+    }
 
 
 def _drops(recording: Recording) -> dict[str, str]:

@@ -16,16 +16,17 @@ from phyai_ros.engine.types import STAGES
 def show(report: Mapping[str, Any], console: Console) -> None:
     """Print ``report`` (of ``report.build``); of a run in which nothing ever acted one sentence,
     with what kept it from acting."""
-    if report["episodes"]:
+    acted = report["ticks"]["acting"] > 0
+    if acted or any(e["finished"] for e in report["episodes"]):
         console.print(_episodes(report))
-    if report["ticks"]["acting"]:
+    if acted:
         console.print(_timing(report))
         console.print(_control(report))
     else:
         console.print(_nothing(report), highlight=False)
     if line := _longer(report):
         console.print(line, highlight=False)
-    if report["ticks"]["acting"]:
+    if acted:
         console.print(_JERK_NOTE, style="dim", highlight=False)
     for name, value in report["drops"].items():
         console.print(f"  [yellow]dropped[/] {name}: {value}", highlight=False)
@@ -141,6 +142,10 @@ def _control(report: Mapping[str, Any]) -> Table:
                 _pair(factor["mean"], factor["lowest"], 1, 3),
             )
         )
+    if (sets := report.get("camera_sets")) is not None:
+        skipped, wanted = sets["dropped"], sets["dropped"] + sets["published"]
+        share = f"{skipped} of {wanted} ({100 * skipped / max(1, wanted):.0f} %)"
+        rows.append(("simulator, camera sets skipped (the newest is drawn)", share))
     for row in rows:
         table.add_row(*row)
     return table

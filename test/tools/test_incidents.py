@@ -81,7 +81,7 @@ def test_the_picture_shows_the_crash_wherever_it_is(tmp_path, monkeypatch):
     )
     plots.timeline(recording, {"model": "gr00t"}, tmp_path / "timeline.png")
     assert any("policy_node crashed, restarted" in text for text in texts)
-    assert any("1 restarts in the whole run" in text and "of 40 s" in text for text in texts)
+    assert any("restarts: 1 in the whole run" in text and "of 40 s" in text for text in texts)
 
 
 def test_the_headline_says_how_much_lies_outside_the_picture(tmp_path, monkeypatch):

@@ -128,7 +128,10 @@ def test_a_run_longer_than_asked_says_why():
 
 def test_camera_sets_that_were_skipped_have_a_denominator():
     values = {"sets published": "300", "sets dropped": "100", "render and publish p50 s": "0.062"}
-    numbers = report.build(Recording(diagnostics={"sim_node: cameras": values}), {})
+    recording = Recording(ticks=[tick(0.0)], diagnostics={"sim_node: cameras": values})
+    numbers = report.build(recording, {})
+    assert numbers["camera_sets"] == {"published": 300, "dropped": 100, "render": 0.062}
+    assert "100 of 400 (25 %)" in shown(numbers)
     assert numbers["drops"]["sim_node: cameras: sets dropped"] == (
         "100 of 400 (25 %) skipped, the newest is drawn; drawing one takes 62 ms (p50) beside the "
         "inference"
@@ -258,6 +261,7 @@ def test_a_run_in_which_nothing_acted_is_one_sentence():
     assert text[1].strip().startswith("problem no command in 120 s")
     assert not any(text[2:])
     recording.ticks += [tick(0.05 * i, state=State.WAITING) for i in range(3)]
+    recording.episodes.append(Episode({"seed": 0}, 0.0))
     text = shown(report.build(recording, {}))
     assert text.startswith("The arm was never commanded: 3 control ticks, 0 chunks, no action.")
 
