@@ -21,13 +21,11 @@ from rich.table import Table
 from phyai_ros import robots
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.engine.types import PolicyError
-from phyai_ros.nodes import model_file
-from phyai_ros.robots.binding import Binding
-from phyai_ros.tools import check_inputs, check_rows, console, policy_options
+from phyai_ros.tools import check_binding, check_inputs, check_rows, console, policy_options
 from phyai_ros.tools.check_rows import Row
 
 _EPILOG = """examples:
-  phyai-ros check --checkpoint gr00t_ur10e_small --robot ur10e --model gr00t
+  phyai-ros check --checkpoint gr00t_ur10e_small --robot ur10e
   phyai-ros check --checkpoint path/to/checkpoint --fixture path/to/fixture
   phyai-ros check --checkpoint path/to/checkpoint --device cuda --precision bfloat16
 
@@ -74,7 +72,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     policy_options.add_checkpoint(parser)
     parser.add_argument("--robot", metavar="YAML", help="bind it to this robot (name or file)")
-    parser.add_argument("--model", metavar="YAML", help="the model's YAML, for the binding")
+    parser.add_argument(
+        "--model",
+        metavar="YAML",
+        help="its YAML, for the binding; default: the one in config/models for both",
+    )
     parser.add_argument("--fixture", type=Path, metavar="DIR", help="recorded requests to answer")
     parser.add_argument("--precision", choices=sorted(DTYPES), default="float32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N (%(default)s)")
@@ -129,7 +131,7 @@ def _rows(options: argparse.Namespace) -> Iterator[Row]:
         "load", spec.family, True, note=f"every key used, every weight filled, {seconds:.2f} s"
     )
     if options.robot:
-        yield _binding(policy, options)
+        yield check_binding.row(spec, name, options.robot, options.model)
     if options.fixture is not None:
         cases = check_inputs.recorded(options.fixture, lambda tag: of(tag).spec)
         if options.embodiment is not None:
@@ -143,22 +145,6 @@ def _rows(options: argparse.Namespace) -> Iterator[Row]:
     yield from check_rows.conditions(policy)
     yield from check_rows.statistics(
         policy, lambda folder: load(folder, spec.embodiment, options.precision)
-    )
-
-
-def _binding(policy: Policy, options: argparse.Namespace) -> Row:
-    """A robot or model file that cannot be read raises; a misfit is a failed row."""
-    robot = robots.load(options.robot)
-    config, source = None, ""
-    if options.model:
-        model, source = model_file.load(options.model)
-        config = model_file.robot_part(model, robot.name, source)
-    try:
-        binding = Binding(robot, policy.spec, config, source=source)
-    except robots.RobotError as error:
-        return Row("robot", robot.name, False, note=str(error))
-    return Row(
-        "robot", robot.name, True, note=f"cameras {', '.join(binding.cameras)}; {binding.step:g} s"
     )
 
 
