@@ -1,11 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Every normalisation formula against the references' own results, to the bit."""
 
+import shutil
+
 import numpy as np
 import pytest
 from golden import cases, needs_golden, tensors
+from safetensors.numpy import load_file, save_file
 
-from phyai_ros.engine import normalize
+from phyai_ros.engine import embedded, normalize
+from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
 
 pytestmark = needs_golden
@@ -86,6 +90,16 @@ def test_statistics_refuse():
 def test_statistics_that_would_mirror_a_column_are_refused(mode, given, says):
     with pytest.raises(PolicyError, match=rf"^stats.json: arm.*{says}"):
         normalize.statistics(given, mode, "stats.json: arm")
+
+
+def test_the_refusal_of_a_checkpoint_names_the_file(tmp_path):
+    root = shutil.copytree(embedded.find("pi05_ur10e_small"), tmp_path / "pi05")
+    (file,) = root.glob("policy_preprocessor*.safetensors")
+    given = load_file(file)
+    given["observation.state.q01"][2] = 100.0
+    save_file(given, file)
+    with pytest.raises(PolicyError, match=rf"{file.name}: observation.state: .*column 2: .*'q99'"):
+        load_policy(root)
 
 
 def test_a_column_that_never_moved_is_no_fault():

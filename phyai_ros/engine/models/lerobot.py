@@ -79,11 +79,12 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How one feature is normalised. statistics: float32, the feature's own shape."""
+    """How one feature is normalised. statistics: float32, the feature's own shape; of ``file``."""
 
     mode: str
     eps: float
     statistics: Mapping[str, np.ndarray]
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -319,7 +320,7 @@ def _normalisation(step: Step, feature: Feature, config: Mapping[str, Any]) -> N
     found = step.statistics.get(feature.key, {})
     for name in STATISTICS_OF[mode]:
         _check_statistic(step, feature, mode, name, found)
-    return Normalisation(mode, float(step.config.get("eps", 1e-8)), dict(found))
+    return Normalisation(mode, float(step.config.get("eps", 1e-8)), dict(found), step.file)
 
 
 def _check_statistic(

@@ -144,7 +144,7 @@ def _normaliser(given: Normalisation, feature: Feature, layout: Layout) -> Norma
     return normalize.lerobot(
         given.mode,
         given.statistics,
-        f"{layout.directory}: {feature.key}",
+        f"{given.file or layout.directory}: {feature.key}",
         dim=feature.shape[0],
         eps=given.eps,
     )

@@ -43,6 +43,7 @@ def read(
     asset, assets = _asset(checkpoint, asset)
     quantiles = bool(given.get("use_quantile_norm", family.quantiles))
     where = f"assets/{asset}/norm_stats.json"
+    held = checkpoint.root / where
     statistics = _statistics(checkpoint, where, quantiles)
     mode = "quantiles" if quantiles else "mean_std"
     dims = {key: _used(stats) for key, stats in statistics.items()}
@@ -60,8 +61,8 @@ def read(
         slots=CAMERAS,
         absent_last=False,
         image=images.letterbox_pillow,
-        state=normalize.openpi(statistics["state"], f"{where}: state", quantiles=quantiles),
-        action=normalize.openpi(statistics["actions"], f"{where}: actions", quantiles=quantiles),
+        state=normalize.openpi(statistics["state"], f"{held}: state", quantiles=quantiles),
+        action=normalize.openpi(statistics["actions"], f"{held}: actions", quantiles=quantiles),
         action_width=config.action_width,
         relative=relative,
         prompt=pi05 if discrete else openpi_pi0,
