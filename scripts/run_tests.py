@@ -26,6 +26,10 @@ def main() -> int:
     words = [word for word in words if word != "--fast"]
     environment = dict(os.environ)
     environment.setdefault("OMP_NUM_THREADS", "1")
+    # As scripts/env.sh: where this package is installed, and room for camera images.
+    installed = os.pathsep.join((str(ROOT / ".build" / "install"), sys.prefix))
+    environment.setdefault("AMENT_PREFIX_PATH", installed)
+    environment.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(ROOT / "config" / "fastdds.xml"))
     base = [sys.executable, "-m", "pytest", *(["-m", "not slow"] if fast else []), *words]
     alone = [folder for folder in ALONE if (ROOT / folder).is_dir()]
     passes = [
