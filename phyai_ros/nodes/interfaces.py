@@ -99,12 +99,11 @@ def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
 
 
 def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str, ...]]:
-    sent = {f"/camera/{name}/image_raw" for name in SIMULATED_CAMERAS}
-    sent |= {"/joint_states", "/sim/episode"}
-    heard = {"/forward_position_controller/commands"}
+    cameras = (c for role, c in robot.cameras.items() if role in SIMULATED_CAMERAS)
+    sent = {absolute(camera.topic) for camera in cameras}
+    sent |= {absolute(robot.joint_state_topics[0]), "/sim/episode"}
     if clock:
         sent.add("/clock")
     if robot.output.type == "joint_trajectory":
-        heard.add(absolute(robot.output.topic))
         sent |= _states(robot)
-    return sent, heard, ("reset",)
+    return sent, {absolute(robot.output.topic)}, ("reset",)

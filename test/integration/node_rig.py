@@ -63,6 +63,11 @@ class Rig:
         thread.start()
         return executor, thread
 
+    def on_test_thread(self, work: Callable[[], Any]) -> None:
+        """Run what changes the test node's entities where its executor does not use them."""
+        task = self._executors[1][0].create_task(work)
+        self.until(task.done, "work on the test's thread")
+
     def transition(self, *names: str) -> None:
         """Lifecycle transitions, on the node's own thread as if asked for by service."""
         for name in names:

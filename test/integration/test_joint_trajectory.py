@@ -205,7 +205,7 @@ def test_a_protective_stop_does_not_open_a_gripper_that_holds_something(driver):
 def test_a_driver_that_died_has_not_said_yes_for_ever(driver):
     driver.say(True)
     driver.until_state(HandoffState.EXECUTING)
-    driver.test.destroy_publisher(driver._program)
+    driver.on_test_thread(lambda: driver.test.destroy_publisher(driver._program))
     driver.until_state(HandoffState.HOLDING, "whoever said that the robot is ready is gone")
     driver._program = driver.test.create_publisher(
         Bool, ROBOT.ready["program"].topic, qos.robot_status()
