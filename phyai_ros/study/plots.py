@@ -14,7 +14,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-_INK, _FAINT = "#23303d", "#8c98a4"
+from phyai_ros.tools.plot_style import FAINT, STYLE
+
 _LOOK = {
     "synchronous": ("#8c98a4", "s"),
     "replace": ("#23303d", "o"),
@@ -25,23 +26,6 @@ _LOOK = {
     "rtc_vjp": ("#7a5bb5", "X"),
     "rtc_trained": ("#b5528f", "*"),
     "seam": ("#e4812a", "h"),
-}
-_STYLE = {
-    "font.size": 10,
-    "font.family": "DejaVu Sans",
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": "#c3cbd3",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#eef1f4",
-    "xtick.color": _FAINT,
-    "ytick.color": _FAINT,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "legend.frameon": False,
 }
 _PANELS = (
     ("success", "success, % (bars: 95 % Wilson)", 100.0),
@@ -65,7 +49,7 @@ def draw(result: Mapping[str, Any], directory: Path) -> list[str]:
     for horizon in dict.fromkeys(e["horizon"] for e in result["conditions"]):
         entries = [e for e in result["conditions"] if e["horizon"] == horizon]
         name = f"study_s{horizon}.png"
-        with plt.rc_context(_STYLE):
+        with plt.rc_context(STYLE):
             _figure(result, entries, horizon, directory / name)
         names.append(name)
     return names
@@ -116,7 +100,7 @@ def _line(
     key: str,
     scale: float,
 ) -> None:
-    colour, marker = _LOOK.get(method, (_FAINT, "."))
+    colour, marker = _LOOK.get(method, (FAINT, "."))
     points = [
         (i + shift, scale * e[key], e)
         for i, d in enumerate(delays)

@@ -18,15 +18,13 @@ from matplotlib.patches import Patch
 
 from phyai_ros.control.states import State
 from phyai_ros.tools import incidents, report
+from phyai_ros.tools.plot_style import FAINT, INK, LINES, STYLE
 from phyai_ros.tools.recording import ACTING, ChunkSeen, Episode, Recording
 
 LONGEST = 16.0
 """Seconds shown: more would be too dense to read."""
 
-_INK = "#23303d"
-_FAINT = "#8c98a4"
 _CRASH = "#b3122a"
-_LINES = ("#1f6fb2", "#e4812a", "#2f9e63", "#c8413f", "#7a5bb5", "#0f9aa8", "#8b6b4e", "#b5528f")
 STATE_COLOURS = {
     State.WAITING: "#c9d1d9",
     State.RAMPING: "#f2c14e",
@@ -44,23 +42,6 @@ STAGE_COLOURS = {
     "convert": "#e15759",
     "deliver": "#b6992d",
 }
-_STYLE = {
-    "font.size": 10,
-    "font.family": "DejaVu Sans",
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": "#c3cbd3",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#eef1f4",
-    "xtick.color": _FAINT,
-    "ytick.color": _FAINT,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "legend.frameon": False,
-}
 
 
 def timeline(recording: Recording, about: Mapping[str, Any], path: Path) -> list[str]:
@@ -70,7 +51,7 @@ def timeline(recording: Recording, about: Mapping[str, Any], path: Path) -> list
         return []
     # A second of the way in shows what came before the first action.
     start, end = incidents.window(recording, ticks[0].time - 1.0, LONGEST)
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             5,
             1,
@@ -137,10 +118,10 @@ def _commands(
     inside = (times >= start) & (times <= end)
     names = recording.joint_names or tuple(f"joint {i}" for i in range(commands.shape[1]))
     pieces = [(a, b) for a, b in report.stretches(ticks) if inside[a:b].any()]
-    colours = iter(_LINES * 4)
+    colours = iter(LINES * 4)
     for column, name in enumerate(names):
         linear = "finger" in name or "gripper" in name
-        axis, colour = (finger, _INK) if linear else (arm, next(colours))
+        axis, colour = (finger, INK) if linear else (arm, next(colours))
         label = name.removesuffix("_joint").replace("_", " ")
         for a, b in pieces:
             axis.plot(
@@ -163,7 +144,7 @@ def _commands(
     arm.legend(loc="center left", bbox_to_anchor=(1.005, 0.5), handlelength=1.4)
     arm.text(
         1.012, 0.1, "faint line: a new\nchunk takes over\ndotted: a new episode",
-        transform=arm.transAxes, fontsize=9, color=_FAINT, va="top",
+        transform=arm.transAxes, fontsize=9, color=FAINT, va="top",
     )  # fmt: skip
 
 
@@ -258,7 +239,7 @@ def _queue(axis: Axes, recording: Recording, start: float, end: float) -> None:
 def _episode_edges(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:
     for episode in episodes:
         if start < episode.start < end:
-            axis.axvline(episode.start - start, color=_INK, lw=1.0, ls=(0, (2, 3)))
+            axis.axvline(episode.start - start, color=INK, lw=1.0, ls=(0, (2, 3)))
 
 
 def _crashes(axis: Axes, recording: Recording, start: float, end: float) -> None:
@@ -287,7 +268,7 @@ def _crash_names(axis: Axes, recording: Recording, start: float, end: float) -> 
 
 def _episode_titles(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:
     """The instruction over its episode, and what came of it."""
-    marks = {True: ("✓", "#2f8f6b"), False: ("✗", "#c8413f"), None: ("…", _FAINT)}
+    marks = {True: ("✓", "#2f8f6b"), False: ("✗", "#c8413f"), None: ("…", FAINT)}
     for episode in episodes:
         left = max(episode.start, start)
         right = min(episode.end if episode.end is not None else end, end)

@@ -17,13 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from phyai_ros.control.roofline import Roofline, curve
-from phyai_ros.tools.plots import _FAINT, _INK, _LINES, _STYLE
+from phyai_ros.tools.plot_style import FAINT, INK, LINES, STYLE
 
 
 def draw(results: Sequence[Roofline], path: Path) -> None:
     """Left: execution against thinking, and the line where the bound turns. Right: time of a
     handoff cycle over the rows executed."""
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, (plane, cycle) = plt.subplots(1, 2, figsize=(15, 6.4), layout="constrained")
         _plane(plane, results)
         _cycle(cycle, results)
@@ -41,12 +41,12 @@ def _plane(axis: Axes, results: Sequence[Roofline]) -> None:
     line = np.array([low, high])
     axis.fill_between(line, line, high, color="#f6dfd9", alpha=0.6, lw=0)
     axis.fill_between(line, low, line, color="#ddeee4", alpha=0.6, lw=0)
-    axis.plot(line, line, color=_INK, lw=1.6)
+    axis.plot(line, line, color=INK, lw=1.6)
     note: dict[str, Any] = {"transform": axis.transAxes, "color": "#5d6a76", "fontsize": 11}
     axis.text(0.03, 0.95, "inference-bound: the arm waits", va="top", **note)
     axis.text(0.97, 0.05, "environment-bound: the policy waits", ha="right", **note)
     for i, r in enumerate(results):
-        colour = _LINES[i % len(_LINES)]
+        colour = LINES[i % len(LINES)]
         x, y = 1e3 * r.execution, 1e3 * r.think
         whole = [1e3 * n * r.workload.action for n in (1, r.workload.horizon)]
         axis.plot(whole, [y, y], color=colour, lw=1.0, ls=":")
@@ -79,7 +79,7 @@ def _some(value: float, place: int) -> str:
 
 def _cycle(axis: Axes, results: Sequence[Roofline]) -> None:
     for i, r in enumerate(results):
-        colour = _LINES[i % len(_LINES)]
+        colour = LINES[i % len(LINES)]
         points = curve(r.workload)
         rows = [p.workload.execution_horizon for p in points]
         axis.plot(rows, [1e3 * p.overlapped for p in points], color=colour, lw=2.0)
@@ -97,6 +97,6 @@ def _cycle(axis: Axes, results: Sequence[Roofline]) -> None:
     axis.set_ylim(bottom=0.0)
     axis.set_xlabel("rows executed of a chunk (dotted: from here on the environment is the bound)")
     axis.set_ylabel("time of a handoff cycle, ms")
-    axis.plot([], [], color=_FAINT, lw=2.0, label="overlapped: the greater")
-    axis.plot([], [], color=_FAINT, lw=1.0, ls="--", label="in turn: the sum")
+    axis.plot([], [], color=FAINT, lw=2.0, label="overlapped: the greater")
+    axis.plot([], [], color=FAINT, lw=1.0, ls="--", label="in turn: the sum")
     axis.legend(loc="upper left")
