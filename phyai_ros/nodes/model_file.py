@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from phyai_ros.engine import embedded
 from phyai_ros.robots import config_files
 from phyai_ros.robots.model_config import ModelConfig, for_robot
+from phyai_ros.robots.numbers import Whole
 
 
 class ModelFile(BaseModel):
@@ -26,7 +27,7 @@ class ModelFile(BaseModel):
     aliases: tuple[str, ...] = ()
     checkpoint: Annotated[str, Field(min_length=1)]
     revision: str | None = None
-    execution_horizon: Annotated[int, Field(ge=1)] | None = None
+    execution_horizon: Whole | None = None
     robots: dict[str, Any] = {}
 
 

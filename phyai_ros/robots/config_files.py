@@ -1,21 +1,24 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Where configuration files are found, and how their YAML is read and refused."""
+"""Where configuration files are found, and how what is wrong in one is said."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from phyai_ros.robots.errors import RobotError
+from phyai_ros.robots.yaml_file import read_yaml, shown
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
+LONGEST_NAME = 1024
+"""Characters of a name or path."""
+MOST_PROBLEMS = 20
+"""Problems of one file that are told; the rest is counted."""
 
 
 def config_dirs() -> list[Path]:
@@ -44,9 +47,14 @@ def find(kind: str, name_or_path: str | Path) -> Path:
     """A name in ``config/<kind>`` or a file's alias (its key ``aliases``), or a path to a file.
     Raises RobotError that lists the names."""
     text = str(name_or_path)
-    path = Path(text).expanduser()
+    if len(text) > LONGEST_NAME:
+        raise RobotError(
+            f"{kind[:-1]} {shown(text)}: expected at most {LONGEST_NAME} characters, "
+            f"found {len(text)}"
+        )
+    path = Path(os.path.expanduser(text))  # a user that is unknown stays as it is written
     if path.suffix in SUFFIXES or path.parent != Path():
-        if path.is_file():
+        if _is_file(path):
             return path
         raise RobotError(
             f"{kind[:-1]} file {text!r} does not exist; by name there are {names(kind)}"
@@ -54,7 +62,7 @@ def find(kind: str, name_or_path: str | Path) -> Path:
     for directory in config_dirs():
         for suffix in SUFFIXES:
             file = directory / kind / (text + suffix)
-            if file.is_file():
+            if _is_file(file):
                 return file
     for directory in config_dirs():
         for file in sorted((directory / kind).glob("*")):
@@ -65,6 +73,13 @@ def find(kind: str, name_or_path: str | Path) -> Path:
     )
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long for the file system, a zero byte
+        return False
+
+
 def _aliases(file: Path) -> list[str]:
     """None of a file that cannot be read: its fault is said where the file itself is asked for."""
     try:
@@ -72,34 +87,6 @@ def _aliases(file: Path) -> list[str]:
     except RobotError:
         return []
     return [str(alias) for alias in found] if isinstance(found, list) else []
-
-
-class _Strict(yaml.SafeLoader):
-    """YAML in which a repeated key is an error, not the last one's silent victory."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} is given twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The file's top-level mapping. Raises RobotError with file, line and reason."""
-    try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RobotError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise RobotError(f"{path}: {' '.join(str(error).split())}") from error
-    if not isinstance(data, dict):
-        raise RobotError(f"{path}: expected keys and values, found {type(data).__name__}")
-    return data
 
 
 def read_extended(kind: str, path: Path) -> dict[str, Any]:
@@ -117,7 +104,7 @@ def _extended(kind: str, path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if base is None:
         return data
     if not isinstance(base, str):
-        raise RobotError(f"{path}: extends: expected a name or a YAML file, found {base!r}")
+        raise RobotError(f"{path}: extends: expected a name or a YAML file, found {shown(base)}")
     beside = path.parent / base  # a path is meant from the file that says it
     try:
         found = find(kind, beside if beside.suffix in SUFFIXES and beside.is_file() else base)
@@ -143,7 +130,7 @@ def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
         return model.model_validate(data)
     except ValidationError as error:
         lines = []
-        for problem in error.errors():
+        for problem in error.errors()[:MOST_PROBLEMS]:
             key = ".".join(str(part) for part in problem["loc"]) or "(top level)"
             if problem["type"] == "extra_forbidden":
                 lines.append(f"{source}: {key}: unknown key; known here: {_known(model, problem)}")
@@ -151,7 +138,9 @@ def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
                 lines.append(f"{source}: {key}: missing")
             else:
                 text = problem["msg"].removeprefix("Value error, ")
-                lines.append(f"{source}: {key}: {text}, found {problem['input']!r}")
+                lines.append(f"{source}: {key}: {text}, found {shown(problem['input'])}")
+        if error.error_count() > MOST_PROBLEMS:
+            lines.append(f"{source}: ... {error.error_count()} problems in all")
         raise RobotError("\n".join(lines)) from error
 
 

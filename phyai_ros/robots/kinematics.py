@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+from phyai_ros.robots.numbers import Number
 
 
 class Link(BaseModel):
@@ -52,6 +52,29 @@ class Forward:
             (np.cos(link.alpha), np.sin(link.alpha), link.a, link.d) for link in chain.links
         ]
         self._tool = chain.tool
+
+    @property
+    def tool(self) -> tuple[float, float, float]:
+        """Tool centre point in the last link's frame, metres."""
+        return self._tool
+
+    def frames(self, positions: np.ndarray) -> np.ndarray:
+        """positions [..., joints], rad -> the last link's frame [..., 4, 4] in the base frame."""
+        positions = np.asarray(positions, np.float64)
+        pose = np.broadcast_to(np.eye(4), (*positions.shape[:-1], 4, 4))
+        for column, offset, (ca, sa, a, d) in zip(
+            self._columns, self._offsets, self._fixed, strict=True
+        ):
+            theta = positions[..., column] + offset
+            c, s = np.cos(theta), np.sin(theta)
+            link = np.zeros((*theta.shape, 4, 4))
+            link[..., 0, 0], link[..., 0, 1], link[..., 0, 2] = c, -s * ca, s * sa
+            link[..., 1, 0], link[..., 1, 1], link[..., 1, 2] = s, c * ca, -c * sa
+            link[..., 0, 3], link[..., 1, 3] = a * c, a * s
+            link[..., 2, 1], link[..., 2, 2], link[..., 2, 3] = sa, ca, d
+            link[..., 3, 3] = 1.0
+            pose = pose @ link
+        return pose
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """positions [joints], rad -> tool centre point [3] in the base frame, metres."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+from phyai_ros.robots.numbers import Number, Positive
 
 
 class Mapping(Protocol):
@@ -31,7 +31,7 @@ class Affine(_Base):
 
     kind: Literal["affine"] = "affine"
     sign: Literal[-1, 1] = 1
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    scale: Positive = 1.0
     offset: Number = 0.0
 
     def to_model(self, position: np.ndarray) -> np.ndarray:
@@ -101,8 +101,8 @@ class Crank(_Base):
     kind: Literal["crank"] = "crank"
     robot: Side
     model: Side
-    arm_length: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.036
-    horn_radius: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.022
+    arm_length: Positive = 0.036
+    horn_radius: Positive = 0.022
 
     @model_validator(mode="after")
     def _turns(self) -> Crank:

@@ -5,15 +5,15 @@ column is which joint, where the names do not tell. The ``robots`` part of confi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
 from phyai_ros.robots.mapping import AnyMapping
-
-Number = Annotated[float, Field(allow_inf_nan=False)]
+from phyai_ros.robots.numbers import Number, Positive, Whole
+from phyai_ros.robots.yaml_file import shown
 
 
 class JointMappings(BaseModel):
@@ -46,14 +46,14 @@ class ModelConfig(BaseModel):
     mappings: dict[str, JointMappings] = {}
     relative: tuple[str, ...] | None = None
     embodiment: str | None = None
-    step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    horizon: Annotated[int, Field(ge=1)] | None = None
+    step: Positive | None = None
+    horizon: Whole | None = None
 
 
 def for_robot(model: Mapping[str, Any], robot: str, source: str = "model config") -> ModelConfig:
     """The part of a model's YAML (already read) that is about one robot; empty when it has none."""
     robots = model.get("robots") or {}
     if not isinstance(robots, Mapping):
-        raise RobotError(f"{source}: robots: expected robot names as keys, found {robots!r}")
+        raise RobotError(f"{source}: robots: expected robot names as keys, found {shown(robots)}")
     part = robots.get(robot) or {}
     return config_files.validate(ModelConfig, part, f"{source}: robots.{robot}")

@@ -13,10 +13,15 @@ from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files
 from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
+from phyai_ros.robots.placement import Mount, Tool
+from phyai_ros.robots.numbers import Number, Open, Positive, Whole
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
 Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_~{][A-Za-z0-9_/~{}]*$")]
+
+
+PLAUSIBLE = {"rad": (8 * np.pi, 30.0, "degrees"), "m": (20.0, 20.0, "millimetres")}
+"""Unit -> the most that a joint's limits may be, position and velocity, and the unit they are often
+given in instead."""
 
 
 class _Strict(BaseModel):
@@ -60,6 +65,19 @@ class Joint(_Strict):
         return value
 
     @model_validator(mode="after")
+    def _plausible(self) -> Joint:
+        """Limits that no arm has are limits in another unit, and would hold nothing back."""
+        reach, speed, other = PLAUSIBLE[self.unit]
+        farthest = max(abs(self.position[0]), abs(self.position[1]))
+        if farthest > reach or self.velocity > speed:
+            what = "position" if farthest > reach else "velocity"
+            raise ValueError(
+                f"{what}: expected {self.unit}: at most {reach:g} {self.unit} and {speed:g} "
+                f"{self.unit}/s; is it in {other}?"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_mapping(self) -> Joint:
         plain = (self.sign, self.offset, self.scale) == (1, 0.0, 1.0)
         if self.gripper is not None and not plain:
@@ -81,21 +99,23 @@ class Joint(_Strict):
 class Camera(_Strict):
     """topic: sensor_msgs/Image, or CompressedImage where its last name is ``compressed``.
     encoding: what it is expected to carry, None for any that can be read. max_age: seconds.
-    size: [height, width] it must have, None for any. optional: a frame may be made without it."""
+    size: [height, width] it must have, None for any. optional: a frame may be made without it.
+    mount: where it is, for pictures with the plan in them."""
 
     topic: Topic
     encoding: str | None = None
     max_age: Positive = 0.2
-    size: tuple[int, int] | None = None
+    size: tuple[Whole, Whole] | None = None
     optional: bool = False
+    mount: Mount | None = None
 
 
 class WorkspaceBox(_Strict):
     """Optional box for the tool centre point, metres in the base frame of ``chain``."""
 
     chain: Chain
-    lower: tuple[float, float, float]
-    upper: tuple[float, float, float]
+    lower: tuple[Open, Open, Open]
+    upper: tuple[Open, Open, Open]
 
     @model_validator(mode="after")
     def _ordered(self) -> WorkspaceBox:
@@ -143,11 +163,12 @@ class Robot(_Strict):
     gripper_output: for joints whose controller is another one than the arm's.
     speed_scaling, ready: how the robot says that it is slowed down, and whether it takes commands;
     ready by any name, every one must hold.
+    tools: by any name, for pictures with the plan in them.
     """
 
     name: str
     description: str = ""
-    control_rate: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
+    control_rate: Annotated[Positive, Field(le=1000)]
     joints: Annotated[dict[str, Joint], Field(min_length=1)]
     joint_state_topics: Annotated[tuple[Topic, ...], Field(min_length=1)]
     joint_max_age: Positive = 0.2
@@ -159,19 +180,28 @@ class Robot(_Strict):
     workspace: WorkspaceBox | None = None
     speed_scaling: SpeedScaling | None = None
     ready: dict[str, Ready] = {}
+    tools: dict[str, Tool] = {}
 
     _source: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
     def _consistent(self) -> Robot:
         self._check_outputs()
+        chains = {f"tools.{name}.chain": tool.chain for name, tool in self.tools.items()}
         if self.workspace is not None:
-            for link in self.workspace.chain.links:
+            chains["workspace.chain"] = self.workspace.chain
+        for key, chain in chains.items():
+            for link in chain.links:
                 if link.joint not in self.joints:
                     raise ValueError(
-                        f"workspace.chain.links: expected joints of {list(self.joints)}, "
-                        f"found {link.joint!r}"
+                        f"{key}.links: expected joints of {list(self.joints)}, found {link.joint!r}"
                     )
+        for role, camera in self.cameras.items():
+            if camera.mount is not None and camera.mount.tool not in ("", *self.tools):
+                raise ValueError(
+                    f"cameras.{role}.mount.tool: expected one of {list(self.tools)} or none, "
+                    f"found {camera.mount.tool!r}"
+                )
         topics = [c.topic for c in self.cameras.values()]
         twice = sorted({t for t in topics if topics.count(t) > 1})
         if twice:
