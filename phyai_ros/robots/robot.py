@@ -13,8 +13,8 @@ from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files
 from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
-from phyai_ros.robots.placement import Mount, Tool
 from phyai_ros.robots.numbers import Number, Open, Positive, Whole
+from phyai_ros.robots.placement import Mount, Tool
 
 Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_~{][A-Za-z0-9_/~{}]*$")]
 
