@@ -13,6 +13,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from launch import LaunchDescription
 from phyai_ros.nodes import graph
+from phyai_ros.nodes.restarts import Restarts
 
 
 def generate_launch_description():
@@ -33,19 +34,20 @@ def _nodes(context):
     values = graph.parse(given)
     # Set before any process starts; what the user's environment has set already, it keeps.
     shared = graph.environment(values)
-    return [_node(spec, shared) for spec in graph.nodes(values)]
+    restarts = Restarts()
+    return [_node(spec, shared, restarts) for spec in graph.nodes(values)]
 
 
-def _node(spec, shared, restarts=0):
-    """One node; when it ends, it comes back or takes the launch down, as graph.may_restart says."""
+def _node(spec, shared, restarts):
+    """One node; when it ends, it comes back or takes the launch down, as ``restarts`` says."""
 
     def on_exit(event, context):
         if context.is_shutdown:
             return None
-        if not graph.may_restart(spec.executable, event.returncode, restarts):
+        delay = restarts.after(spec.executable, event.returncode)
+        if delay is None:
             return Shutdown(reason=f"{spec.name} ended with status {event.returncode}")
-        again = _node(spec, shared, restarts + 1)
-        return TimerAction(period=graph.RESTART_DELAY, actions=[again])
+        return TimerAction(period=delay, actions=[_node(spec, shared, restarts)])
 
     wanted = {**shared, **spec.environment}
     return Node(

@@ -58,9 +58,6 @@ ARGUMENTS = (
 )
 STOP_ORDER = ("handoff_node", "policy_node", "sim_node")
 """The robot's commands end first; the simulator, which takes them, last."""
-RESTART_DELAY = 1.0
-"""Seconds between the death of a process and its restart."""
-MAX_RESTARTS = 3
 
 
 @dataclass(frozen=True)
@@ -170,16 +167,6 @@ def config_path(name: str) -> Path | None:
         if (directory / name).is_file():
             return directory / name
     return None
-
-
-def may_restart(executable: str, status: int, restarts: int) -> bool:
-    """Whether a process that ended comes back.
-
-    A negative status is a signal: killed, out of memory, crashed in native code. A process that
-    ended by itself said why, and would say it again. The simulator is the robot: its state is gone
-    with it.
-    """
-    return executable != "sim_node" and status < 0 and restarts < MAX_RESTARTS
 
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

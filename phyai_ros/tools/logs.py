@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +22,7 @@ class ChildLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._path, self._source, self._notice = path, source, notice
+        self._lost = False
         self.quiet = False
         self._level = ""
         self._tail: deque[str] = deque(maxlen=15)
@@ -33,7 +35,7 @@ class ChildLog:
         if isinstance(line, bytes):
             line = line.decode("utf-8", errors="replace")
         line = _COLOUR.sub("", line.rstrip("\n"))
-        self._file.write(line + "\n")
+        self._keep(line)
         self._tail.append(line)
         text = line
         if match := _TAGGED.match(line):
@@ -57,4 +59,17 @@ class ChildLog:
         self._notice("info", f"its whole log: {self._path}", self._source)
 
     def close(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _keep(self, line: str) -> None:
+        """A log that cannot be written must not end whoever watches the children."""
+        try:
+            self._file.write(line + "\n")
+        except OSError as error:
+            if not self._lost:
+                text = f"{self._path}: {error.strerror}; lines are lost until it can be written"
+                self._notice("warning", text, self._source)
+            self._lost = True
+        else:
+            self._lost = False

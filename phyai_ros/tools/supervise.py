@@ -38,9 +38,10 @@ class Command:
 class Supervisor:
     """Starts commands in order and watches them on its own thread until ``stop``.
 
-    may_restart(name, status, restarts so far): whether a child that ended is started again, after
-    ``restart_delay`` seconds. One that is not ends the whole: ``stop_event`` is set (the caller
-    then calls ``stop``), ``status`` is the exit status to give and ``reason`` says why.
+    restart_after(name, status): seconds after which a child that ended is started again, None: it
+    is not. One that is not ends the whole: ``stop_event`` is set (the caller then calls ``stop``),
+    ``status`` is the exit status to give and ``reason`` says why. on_change: called on the
+    watching thread when a child has started or ended.
     ``crashes``: every child that ended and was started again, oldest first.
     stop_order: names; the rest stop after them. grace: seconds that the next child waits for the
     one before it; limit: seconds until all are gone, by force if need be.
@@ -50,23 +51,22 @@ class Supervisor:
         self,
         commands: Sequence[Command],
         notice: Notice,
-        may_restart: Callable[[str, int, int], bool],
+        restart_after: Callable[[str, int], float | None],
         stop_event: threading.Event,
         stop_order: Sequence[str] = (),
-        restart_delay: float = 1.0,
         grace: float = 0.6,
         limit: float = 2.5,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.ended = stop_event
         self.status: int | None = None
         self.reason = ""
-        self.restarts = {command.name: 0 for command in commands}
         self.crashes: list[Crash] = []
         self._commands = {command.name: command for command in commands}
         self._order = [n for n in stop_order if n in self._commands]
         self._order += [n for n in self._commands if n not in self._order]
-        self._notice, self._may_restart = notice, may_restart
-        self._delay, self._grace, self._limit = restart_delay, grace, limit
+        self._notice, self._restart_after = notice, restart_after
+        self._grace, self._limit, self._on_change = grace, limit, on_change
         self._events: queue.Queue = queue.Queue()
         self._alive: dict[str, int] = {}
         self._starting: set[str] = set()
@@ -149,32 +149,36 @@ class Supervisor:
                 self._starting.discard(event.name)
                 if self._stopping.is_set():
                     self._signal(event.name, signal.SIGTERM)
+                self._on_change()
             elif event.type == "line":
                 self._logs[event.name].write(event.data)
-            elif self._on_exit(event.name, event.data["returncode"]):
-                due[event.name] = time.monotonic() + self._delay
+            else:
+                delay = self._on_exit(event.name, event.data["returncode"])
+                if delay is not None:
+                    due[event.name] = time.monotonic() + delay
+                self._on_change()
 
-    def _on_exit(self, name: str, status: int) -> bool:
-        """Account for a child's end; whether it shall come back."""
+    def _on_exit(self, name: str, status: int) -> float | None:
+        """Account for a child's end; seconds until it shall come back, None: never."""
         pid = self._alive.pop(name, None)
         self._starting.discard(name)
         if pid is not None:
             _kill_group(pid, signal.SIGKILL)  # what it may have left behind
         self._exits[name].set()
         if self._stopping.is_set() or self.ended.is_set():
-            return False
-        if self._may_restart(name, status, self.restarts[name]):
-            self.restarts[name] += 1
+            return None
+        delay = self._restart_after(name, status)
+        if delay is not None:
             self.crashes.append(Crash(name, time.time(), describe(status)))
             self._notice("warning", f"{describe(status)}; starting it again", name)
-            return True
+            return delay
         # What a signal ended had no time to say why.
         why = self._logs[name].last_error if status >= 0 else ""
         self.reason = f"{name} {describe(status)}" + (f": {why}" if why else "")
         self.status = 1 if status <= 0 else status
         self._logs[name].show_tail_if_silent()
         self.ended.set()
-        return False
+        return None
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         pid = self._alive.get(name)

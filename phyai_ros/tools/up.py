@@ -18,6 +18,7 @@ import yaml
 from phyai_ros import robots
 from phyai_ros.nodes import arguments, graph
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
+from phyai_ros.nodes.restarts import Restarts
 from phyai_ros.tools import console, shared_memory
 from phyai_ros.tools.supervise import Command, Supervisor
 
@@ -161,10 +162,9 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
     supervisor = Supervisor(
         commands,
         console.say,
-        graph.may_restart,
+        Restarts().after,
         stop,
         graph.STOP_ORDER,
-        restart_delay=graph.RESTART_DELAY,
     )
     shared_memory.sweep()
     supervisor.start()

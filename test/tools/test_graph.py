@@ -94,21 +94,6 @@ def test_a_broken_robot_file_is_named(tmp_path):
     assert "control_rate" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("executable", "status", "restarts", "again"),
-    [
-        ("policy_node", -9, 0, True),
-        ("handoff_node", -11, 2, True),
-        ("policy_node", -9, graph.MAX_RESTARTS, False),
-        ("policy_node", 1, 0, False),
-        ("policy_node", 0, 0, False),
-        ("sim_node", -9, 0, False),
-    ],
-)
-def test_what_was_killed_comes_back_and_what_gave_up_does_not(executable, status, restarts, again):
-    assert graph.may_restart(executable, status, restarts) is again
-
-
 def test_the_graph_needs_neither_ros_nor_torch():
     code = (
         "import sys; from phyai_ros.nodes import graph; graph.nodes(graph.parse({}));"

@@ -73,3 +73,17 @@ def test_the_newest_error_is_one_line(log):
     assert log.last_error == "KeyError: 'b'"
     log.write("a plain line\n")
     assert log.last_error == "KeyError: 'b'"
+
+
+def test_a_disk_that_is_full_is_said_once_and_ends_nothing(tmp_path):
+    notices = []
+    (tmp_path / "a.log").symlink_to("/dev/full")
+    full = ChildLog(tmp_path / "a.log", "a", lambda *n: notices.append(n))
+    for number in range(2000):
+        full.write(f"[INFO] [1700000000.1] [policy_node]: line {number}\n")
+    full.write("[WARN] [1700000000.2] [policy_node]: camera scene is late\n")
+    full.close()
+    assert [text for _, text, _ in notices] == [
+        f"{tmp_path / 'a.log'}: No space left on device; lines are lost until it can be written",
+        "camera scene is late",
+    ]

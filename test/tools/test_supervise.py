@@ -23,11 +23,11 @@ class Rig:
         words = [sys.executable, "-c", READY + code]
         return Command(name, words, dict(os.environ), self.folder / f"{name}.log")
 
-    def start(self, *commands, may_restart=lambda *_: False, **settings):
+    def start(self, *commands, restart_after=lambda *_: None, **settings):
         def notice(level, text, source):
             self.notices.append((level, text, source))
 
-        supervisor = Supervisor(commands, notice, may_restart, self.over, **settings)
+        supervisor = Supervisor(commands, notice, restart_after, self.over, **settings)
         supervisor.start()
         for command in commands:
             self.wait(lambda c=command: "ready" in self.log(c.name))
@@ -96,10 +96,10 @@ def test_a_child_that_ignores_the_request_is_killed_with_its_own_children(rig):
 
 
 def test_a_killed_child_comes_back_with_a_notice(rig):
+    delays = [None, 0.05]
     supervisor = rig.start(
         rig.command("policy", "time.sleep(60)"),
-        may_restart=lambda name, status, restarts: status < 0 and restarts < 1,
-        restart_delay=0.05,
+        restart_after=lambda name, status: delays.pop(),
     )
     first = supervisor.pids()["policy"]
     os.kill(first, signal.SIGKILL)
@@ -136,7 +136,7 @@ def test_a_child_that_ends_by_itself_without_error_still_ends_the_whole(rig):
 def test_a_program_that_does_not_exist_is_said(rig):
     command = Command("ghost", ["/no/such/program"], dict(os.environ), rig.folder / "ghost.log")
     notices = []
-    supervisor = Supervisor([command], lambda *n: notices.append(n), lambda *_: False, rig.over)
+    supervisor = Supervisor([command], lambda *n: notices.append(n), lambda *_: None, rig.over)
     supervisor.start()
     assert rig.over.wait(20)
     supervisor.stop()
@@ -145,9 +145,7 @@ def test_a_program_that_does_not_exist_is_said(rig):
 
 
 def test_stop_during_a_restart_starts_nothing(rig):
-    supervisor = rig.start(
-        rig.command("policy", "time.sleep(60)"), may_restart=lambda *_: True, restart_delay=30.0
-    )
+    supervisor = rig.start(rig.command("policy", "time.sleep(60)"), restart_after=lambda *_: 30.0)
     os.kill(supervisor.pids()["policy"], signal.SIGKILL)
     rig.wait(lambda: rig.notices)
     supervisor.stop()
@@ -161,7 +159,7 @@ from pathlib import Path
 from phyai_ros.tools.supervise import Command, Supervisor
 words = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(60)"]
 s = Supervisor([Command("a", words, dict(os.environ), Path({str(tmp_path)!r}) / "a.log")],
-               print, lambda *_: False, threading.Event())
+               print, lambda *_: None, threading.Event())
 s.start()
 while "a" not in s.pids():
     time.sleep(0.01)
