@@ -59,19 +59,34 @@ def chunks(
     command for the tick k steps after the state's: it is reached one step later. Raises
     kinematics.UnreachableError.
     """
-    joints = np.asarray(joints, dtype=np.float64)
+    return towards(joints, goals(block, velocity, horizon, step), step)
+
+
+def goals(
+    block: np.ndarray,
+    velocity: np.ndarray | float = 0.0,
+    horizon: int = 16,
+    step: float = 0.05,
+) -> np.ndarray:
+    """Joint goals over a block that moves on, now and at the end of each of ``horizon`` steps:
+    [..., horizon + 1, 7]. Arguments as in ``chunks``."""
     block = np.asarray(block, dtype=np.float64)
     times = step * np.arange(horizon + 1)
     drift = np.broadcast_to(np.asarray(velocity, dtype=np.float64), block.shape)
     path = block[..., None, :] + times[:, None] * drift[..., None, :]
     # A belt ends where the workspace does.
     path[..., 1:, :] = _within(path[..., 1:, :], block[..., None, :])
-    goals = goal(path)
-    error = joints - goals[..., 0, :]
+    return goal(path)
+
+
+def towards(joints: np.ndarray, path: np.ndarray, step: float = 0.05) -> np.ndarray:
+    """From ``joints`` [..., 7] at the time of the first of the goals ``path`` [..., n + 1, 7]: the
+    targets [..., n, 7] by which the error against the goals shrinks."""
+    error = np.asarray(joints, dtype=np.float64) - path[..., 0, :]
     rows = []
-    for k in range(1, horizon + 1):
+    for k in range(1, path.shape[-2]):
         error = shrink(error, step)
-        rows.append(goals[..., k, :] + error)
+        rows.append(path[..., k, :] + error)
     return np.stack(rows, axis=-2)
 
 

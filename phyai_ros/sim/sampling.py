@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from phyai_ros.sim import expert, task
@@ -22,6 +24,13 @@ def sample_state(rng: np.random.Generator) -> State:
     """
     instruction, target = task.draw_instruction(rng)
     blocks = task.draw_blocks(rng)
+    return State(sample_arm(rng, blocks, target), blocks, instruction, target)
+
+
+def sample_arm(
+    rng: np.random.Generator, blocks: Mapping[str, tuple[float, float, float]], target: str
+) -> np.ndarray:
+    """A random arm and finger [7] among ``blocks``, for the one of colour ``target``."""
     kind = str(rng.choice(_KINDS, p=_SHARES))
     aim = target
     if kind == "other":
@@ -40,7 +49,7 @@ def sample_state(rng: np.random.Generator) -> State:
     else:
         joints = goal + _noise(rng, 0.006)
     low, high = kin.POSITION_LIMITS.T
-    return State(np.clip(joints, low, high), blocks, instruction, target)
+    return np.clip(joints, low, high)
 
 
 def _noise(rng: np.random.Generator, spread: float) -> np.ndarray:

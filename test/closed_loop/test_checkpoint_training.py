@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
 
-from phyai_ros.engine.models.paligemma.keys import canonical, key_table  # noqa: E402
 from phyai_ros.engine.policy import load_policy  # noqa: E402
 from phyai_ros.engine.types import FeatureSpec  # noqa: E402
 from phyai_ros.sim.sampling import sample_state  # noqa: E402
@@ -24,6 +22,7 @@ from tools.train.rollout import observe  # noqa: E402
 from tools.train.statistics import Range  # noqa: E402
 
 CHECKPOINTS = ROOT / "phyai_ros" / "checkpoints"
+NAMES = ("gr00t", "pi05")
 SAMPLES = 4
 
 
@@ -39,17 +38,11 @@ def trained(name: str) -> tuple[families.Family, torch.nn.Module]:
         assert not unexpected
         assert all(key.startswith("probe") for key in missing)
         return family, model
-    table = key_table(family.config, export_pi05.HEADS, adaptive=True)
-    parameters = dict(model.policy.named_parameters())
-    with torch.no_grad():
-        for key, value in load_file(directory / "model.safetensors").items():
-            name_, start, count = table[canonical(key)]
-            stop = None if count is None else start + count
-            parameters[name_][start:stop] = value.float()
+    export_pi05.read(model, directory)
     return family, model
 
 
-@pytest.mark.parametrize("name", families.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_training_and_engine_agree(name: str) -> None:
     """Preprocessing, prompt, model, solver and action conversion, from pictures to joints: the
     training side against the engine on the same states and noise."""
@@ -79,7 +72,7 @@ def test_training_and_engine_agree(name: str) -> None:
     world.close()
 
 
-@pytest.mark.parametrize("name", families.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_garbled_prompts_keep_colour_and_state(name: str) -> None:
     family = families.make(name)
     text = torch.arange(len(family.instructions))

@@ -11,7 +11,8 @@ from torch import Tensor
 
 class Batch(NamedTuple):
     """images uint8 [b, views, 3, s, s]; ids, valid [b, length]; state [b, n] normalised;
-    chunk [b, horizon, n] normalised; blocks, goal [b, ...] probe targets, standardised."""
+    chunk [b, horizon, n] normalised, or [b, delays, horizon, n], one for every number of rows that
+    are decided; blocks, goal [b, ...] probe targets, standardised."""
 
     images: Tensor
     ids: Tensor

@@ -92,8 +92,8 @@ class Dataset:
         error = torch.cat(found)
         at = torch.tensor([0.5, 0.95, 1.0], device=error.device)
         return {
-            f"row {r}": [round(v, 5) for v in error[:, r].quantile(at).tolist()]
-            for r in (0, 7, error.shape[1] - 1)
+            f"row {r}": [round(v, 5) for v in error[..., r].flatten().quantile(at).tolist()]
+            for r in (0, 7, error.shape[-1] - 1)
         }
 
 

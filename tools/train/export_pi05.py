@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from phyai_ros.engine.models.paligemma.config import describe as describe_sizes
-from phyai_ros.engine.models.paligemma.keys import checkpoint_tensors, key_table
+from phyai_ros.engine.models.paligemma.keys import canonical, checkpoint_tensors, key_table
 from phyai_ros.sim.kinematics import JOINTS
 from phyai_ros.sim.scene import CAMERAS
 from tools.train.statistics import describe
@@ -74,13 +74,24 @@ def write(model: Pi05Trainee, family: Pi05Family, data: Dataset, directory: Path
     )
 
 
+def read(model: Pi05Trainee, directory: Path) -> None:
+    """A checkpoint's weights into a trainee of the same sizes."""
+    table = key_table(model.policy.config, HEADS, adaptive=True)
+    parameters = dict(model.policy.named_parameters())
+    with torch.no_grad():
+        for key, value in load_file(directory / "model.safetensors").items():
+            name, start, count = table[canonical(key)]
+            stop = None if count is None else start + count
+            parameters[name][start:stop] = value.float()
+
+
 def statistics(family: Pi05Family, data: Dataset) -> dict[str, np.ndarray]:
     """q01 and q99 are the extremes here: the normalisation covers all demonstrations."""
     moved = family.relative(data.raw_chunk, data.raw_state)
     found = {}
     for feature, values, axes in (
         ("observation.state", data.raw_state, (0,)),
-        ("action", moved, (0, 1)),
+        ("action", moved, tuple(range(moved.ndim - 1))),
     ):
         for name, value in describe(values, axes).items():
             found[f"{feature}.{name}"] = value
@@ -102,6 +113,7 @@ def _features() -> tuple[dict[str, Any], dict[str, Any]]:
 def config(family: Pi05Family) -> dict[str, Any]:
     inputs, outputs = _features()
     c = family.config
+    trained = {"rtc_training_max_delay": c.trained_delay} if c.trained_delay else {}
     return {
         "type": "pi05",
         "n_obs_steps": 1,
@@ -126,6 +138,7 @@ def config(family: Pi05Family) -> dict[str, Any]:
         "relative_exclude_joints": [GRIPPER],
         "action_feature_names": list(JOINTS),
         "rtc_config": None,
+        **trained,
         "image_resolution": [c.vision.image_size] * 2,
         "empty_cameras": 0,
         "tokenizer_max_length": MAX_TOKENS,

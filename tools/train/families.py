@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +13,20 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from tools.train import export_gr00t, export_pi05
+from tools.train import export_gr00t, export_pi05, follow
 from tools.train.batch import Batch
 from tools.train.dataset import Dataset
 from tools.train.demonstrations import HORIZON, STATE, VIEWS
 from tools.train.gr00t import Gr00t
 from tools.train.gr00t_backbone import BackboneSize
 from tools.train.pi05 import Pi05Trainee, flow_config
+from tools.train.pi05_rtc import Pi05RtcTrainee
 from tools.train.statistics import Range
 from tools.train.text import make_pi05_tokenizer, make_tokenizer, prompt_table, state_prompts
 from tools.train.wordings import REPLACED, fillers, instructions, replaceable
 
 PROBES = (6, 6)
 """Widths of the probes' targets: three blocks' x and y; the arm joints at the goal."""
-NAMES = ("gr00t", "pi05")
 ARM = slice(0, 6)
 
 
@@ -32,8 +34,9 @@ class Family(ABC):
     """What training needs of a model family. Arm joints are relative to the observed ones, the
     gripper is absolute.
 
-    images: name of the demonstrations' array. side: of its pictures, pixels. per_row: one action
-    range a chunk row instead of one for all. arrays: the prompts as tables.
+    chunk_shape: of one sample's chunk, or chunks. images: name of the demonstrations' array.
+    side: of its pictures, pixels. per_row: one action range a chunk row instead of one for all.
+    arrays: the prompts as tables.
     """
 
     instructions: tuple[str, ...]
@@ -43,17 +46,19 @@ class Family(ABC):
     chunk: Range
     per_row: bool
     arrays: dict[str, np.ndarray]
+    chunk_shape: tuple[int, ...] = (HORIZON, STATE)
 
     def __init__(self) -> None:
         self._tables: dict[str, Tensor] = {}
 
     def fit(self, state: Tensor, chunk: Tensor) -> None:
         self.state = Range.of(state, (0,))
-        self.chunk = Range.of(self.relative(chunk, state), (0,) if self.per_row else (0, 1))
+        all_rows = tuple(range(chunk.ndim - 1))
+        self.chunk = Range.of(self.relative(chunk, state), (0,) if self.per_row else all_rows)
 
     def relative(self, chunk: Tensor, state: Tensor) -> Tensor:
         moved = chunk.clone()
-        moved[..., ARM] -= state[:, None, ARM]
+        moved[..., ARM] -= _for_rows(state, chunk)[..., ARM]
         return moved
 
     def normalise_state(self, state: Tensor) -> Tensor:
@@ -64,7 +69,7 @@ class Family(ABC):
 
     def restore_chunk(self, actions: Tensor, state: Tensor) -> Tensor:
         chunk = self.chunk.restore(actions)
-        chunk[..., ARM] += state[:, None, ARM]
+        chunk[..., ARM] += _for_rows(state, chunk)[..., ARM]
         return chunk
 
     @abstractmethod
@@ -103,7 +108,7 @@ class Family(ABC):
             images,
             *self.prompt(text, state),
             state,
-            torch.randn(size, HORIZON, STATE, device=device),
+            torch.randn(size, *self.chunk_shape, device=device),
             *(torch.randn(size, n, device=device) for n in PROBES),
         )
 
@@ -180,8 +185,37 @@ class Pi05Family(Family):
         export_pi05.write(model, self, data, directory)
 
 
+class Pi05RtcFamily(Pi05Family):
+    """pi0.5 that goes on from a plan (arXiv 2512.05964): a chunk for every number of decided rows;
+    needs the demonstrations of the task follow."""
+
+    chunk_shape = (follow.MAX_DELAY + 1, HORIZON, STATE)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = replace(self.config, trained_delay=follow.MAX_DELAY)
+
+    def build(self) -> nn.Module:
+        return Pi05RtcTrainee(self.config, VIEWS, PROBES)
+
+
+FAMILIES: dict[str, Callable[[], Family]] = {
+    "gr00t": Gr00tFamily,
+    "pi05": Pi05Family,
+    "pi05_rtc": Pi05RtcFamily,
+}
+
+
+NAMES = tuple(FAMILIES)
+
+
 def make(name: str) -> Family:
-    return Gr00tFamily() if name == "gr00t" else Pi05Family()
+    return FAMILIES[name]()
+
+
+def _for_rows(state: Tensor, chunk: Tensor) -> Tensor:
+    """state [b, n] -> as many axes as chunk [b, ..., n]."""
+    return state.view(len(state), *(1,) * (chunk.ndim - 2), state.shape[-1])
 
 
 def save_state(model: nn.Module, directory: Path) -> None:
@@ -194,6 +228,10 @@ def save_state(model: nn.Module, directory: Path) -> None:
 
 
 def load_state(model: nn.Module, directory: Path) -> None:
+    """What ``save_state`` wrote, or a published pi0.5 checkpoint (which has no probes)."""
+    if isinstance(model, Pi05Trainee) and not (directory / "weights.f32").is_file():
+        export_pi05.read(model, directory)
+        return
     weights = load_file(directory / "weights.f32")
     if (directory / "probes.f32").is_file():
         weights |= load_file(directory / "probes.f32")

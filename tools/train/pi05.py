@@ -52,23 +52,33 @@ class Pi05Trainee(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         features, prefix = self.encode(augment(batch.images), batch)
-        target = batch.chunk.repeat_interleave(self.draws, dim=0)
+        spots = prefix.layers[-1].value[:, 0, : features.shape[1] * features.shape[2]]
+        return {
+            "flow": self.flow(prefix, batch.chunk),
+            "blocks": F.mse_loss(self.probe_blocks(features.flatten(1, 2)).float(), batch.blocks),
+            "goal": F.mse_loss(self.probe_goal(spots).float(), batch.goal),
+        }
+
+    def flow(self, prefix: Prefix, chunk: Tensor) -> Tensor:
+        """The loss of the chunks' velocities, ``draws`` noises each."""
+        target = self._repeat(chunk)
         noise = torch.randn_like(target)
-        # Beta(1.5, 1) by inversion: its distribution function is x ** 1.5.
-        time = torch.rand(target.shape[0], 1, device=target.device) ** (1 / 1.5) * SCALE + OFFSET
+        time = self.flow_time(target)
         x = time[:, :, None] * noise + (1 - time[:, :, None]) * target
-        many = Prefix(
+        v = self.policy.velocity(x, self.many(prefix), self.policy.condition(time))
+        return F.mse_loss(v, noise - target)
+
+    def flow_time(self, target: Tensor) -> Tensor:
+        """Random [b, 1]. Beta(1.5, 1) by inversion: its distribution function is x ** 1.5."""
+        return torch.rand(target.shape[0], 1, device=target.device) ** (1 / 1.5) * SCALE + OFFSET
+
+    def many(self, prefix: Prefix) -> Prefix:
+        """The prefix for all draws."""
+        return Prefix(
             tuple(KeyValue(*(self._repeat(t) for t in kv)) for kv in prefix.layers),
             self._repeat(prefix.mask),
             Rope(*(self._repeat(t) for t in prefix.positions)),
         )
-        v = self.policy.velocity(x, many, self.policy.condition(time))
-        spots = prefix.layers[-1].value[:, 0, : features.shape[1] * features.shape[2]]
-        return {
-            "flow": F.mse_loss(v, noise - target),
-            "blocks": F.mse_loss(self.probe_blocks(features.flatten(1, 2)).float(), batch.blocks),
-            "goal": F.mse_loss(self.probe_goal(spots).float(), batch.goal),
-        }
 
     def _repeat(self, x: Tensor) -> Tensor:
         return x.repeat_interleave(self.draws, dim=0)
