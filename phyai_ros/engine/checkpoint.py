@@ -7,7 +7,6 @@ straight to their device and dtype: no second copy of the model exists at any mo
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -20,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from phyai_ros.engine.files import check_inside, is_own_file, read_json
 from phyai_ros.engine.types import PolicyError
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -61,17 +61,7 @@ class Checkpoint:
 
     def json(self, name: str) -> dict[str, Any]:
         """A JSON object of the directory. Raises PolicyError when absent or not an object."""
-        path = self.root / name
-        if not path.is_file():
-            there = sorted(p.name for p in self.root.glob("*.json"))
-            raise PolicyError(f"{path}: missing; JSON files here: {', '.join(there) or 'none'}")
-        try:
-            value = json.loads(path.read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise PolicyError(f"{path}: not valid JSON ({error})") from None
-        if not isinstance(value, dict):
-            raise PolicyError(f"{path}: expected an object, found {type(value).__name__}")
-        return value
+        return read_json(self.root / name, self.root)
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """A small safetensors file of the directory (statistics) as float32 or integer arrays."""
@@ -88,9 +78,9 @@ class Checkpoint:
         """Weight key -> the file that holds it."""
         if self.has(_INDEX):
             weight_map = self.json(_INDEX).get("weight_map")
-            if not isinstance(weight_map, dict):
-                raise PolicyError(f"{self.root / _INDEX}: no 'weight_map' object")
-            for shard in sorted({str(name) for name in weight_map.values()}):
+            if not isinstance(weight_map, dict) or not weight_map:
+                raise PolicyError(f"{self.root / _INDEX}: no 'weight_map' object with keys in it")
+            for shard in dict.fromkeys(map(_text, weight_map.values())):
                 if not is_own_file(shard):
                     raise PolicyError(
                         f"{self.root / _INDEX}: shard {shard!r} is not the plain name of a file "
@@ -252,17 +242,17 @@ class Checkpoint:
         )
 
 
-def is_own_file(name: str) -> bool:
-    """Whether ``name``, which a checkpoint's file gives for another, stays in its directory. (Links
-    may lead out: the hub's cache is made of them.)"""
-    return name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
-
-
 def _open(path: Path) -> Any:
+    check_inside(path)
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
         raise PolicyError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def _text(name: Any) -> str:
+    """A name of an index; of what is none, something that no file is called."""
+    return name if isinstance(name, str) else ""
 
 
 def _keys(file: Any) -> list[str]:

@@ -45,6 +45,16 @@ _FAMILIES = (
     Family("act", frozenset({"act"})),
     Family("diffusion", frozenset({"diffusion"}), ("diffusion_policy",)),
 )
+_NONSENSE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What code raises that meets a value of another kind than it was written for."""
 _BY_NAME = {name: f for f in _FAMILIES for name in (f.name, *f.aliases)}
 
 
@@ -70,7 +80,10 @@ def detect(checkpoint: Checkpoint) -> str:
     """The family of a checkpoint, from config.json; for openpi's converter, whose config.json does
     not name the model, from the weights' keys. Raises FamilyError when none fits."""
     config = checkpoint.config
-    told = [config.get("type"), config.get("model_type"), *(config.get("architectures") or ())]
+    named = config.get("architectures")
+    told = [
+        config.get("type"), config.get("model_type"), *(named if isinstance(named, list) else ())
+    ]  # fmt: skip
     for value in told:
         for family in _FAMILIES:
             if isinstance(value, str) and value.lower().replace("-", "_") in family.config_types:
@@ -100,5 +113,15 @@ def build(
     family = resolve(name)
     module = importlib.import_module(f"phyai_ros.engine.models.{family}.adapter")
     load: Callable[..., Any] = module.load
-    adapter: Adapter = load(checkpoint, embodiment=embodiment, device=device, dtype=dtype)
+    try:
+        adapter: Adapter = load(checkpoint, embodiment=embodiment, device=device, dtype=dtype)
+    except PolicyError:
+        raise
+    except torch.OutOfMemoryError:
+        raise
+    except _NONSENSE as error:  # whatever a file says that no check above foresaw
+        raise PolicyError(
+            f"{checkpoint.root}: its JSON files describe no {family} model that can be built "
+            f"({type(error).__name__}: {error})"
+        ) from error
     return adapter

@@ -53,7 +53,7 @@ def test_not_a_directory(tmp_path):
 
 def test_no_config(root):
     (root / "config.json").unlink()
-    refuse(root, r"config.json: missing; JSON files here: .*statistics.json")
+    refuse(root, r"config.json: missing: no such file; .* holds .*statistics.json")
 
 
 def test_config_not_json(root):

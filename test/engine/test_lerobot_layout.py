@@ -164,7 +164,7 @@ def read_everything(directory: Path) -> None:
         (_unknown_mode, ["norm_map[STATE]", "MEDIAN", "QUANTILES"]),
         (_no_normalizer, ["normalizer_processor", "to_batch_processor"]),
         (_bad_shape, ["observation.state", "[7, 1]"]),
-        (_broken_json, ["policy_postprocessor.json", "not readable as JSON"]),
+        (_broken_json, ["policy_postprocessor.json", "not valid JSON"]),
     ],
 )
 def test_a_refusal_names_file_key_expected_and_found(act: Path, damage, words) -> None:

@@ -9,7 +9,6 @@ that names the file, the key, what was expected and what there is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from phyai_ros.engine.checkpoint import is_own_file
+from phyai_ros.engine.files import check_inside, is_own_file, read_json
 from phyai_ros.engine.models import lerobot_legacy
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
@@ -215,20 +214,6 @@ def refuse_embodiment(directory: Path, family: str, embodiment: str | None) -> N
         )
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object, or a PolicyError that says what the directory holds instead."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        found = sorted(p.name for p in file.parent.iterdir()) if file.parent.is_dir() else "nothing"
-        raise PolicyError(f"{file}: no such file; {file.parent} holds {found}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise PolicyError(f"{file}: not readable as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise PolicyError(f"{file}: expected a JSON object, found {type(content).__name__}")
-    return content
-
-
 def _features(config: Mapping[str, Any], key: str, file: Path) -> tuple[Feature, ...]:
     entries = config.get(key)
     if not isinstance(entries, Mapping) or not entries:
@@ -277,7 +262,9 @@ def _pipeline(directory: Path, name: str) -> Pipeline:
     return Pipeline(file, tuple(_step(file, entry) for entry in entries))
 
 
-def _step(file: Path, entry: Mapping[str, Any]) -> Step:
+def _step(file: Path, entry: Any) -> Step:
+    if not isinstance(entry, Mapping):
+        raise PolicyError(f"{file}: steps: expected objects, found {entry!r}")
     name = entry.get("registry_name") or entry.get("class")
     if not name:
         raise PolicyError(f"{file}: a step has neither registry_name nor class: {entry!r}")
@@ -287,9 +274,12 @@ def _step(file: Path, entry: Mapping[str, Any]) -> Step:
             f"{file}: state_file {state_file!r} is not the plain name of a file beside it; a "
             "checkpoint reads nothing outside its own directory"
         )
+    config = entry.get("config") or {}
+    if not isinstance(config, Mapping):
+        raise PolicyError(f"{file}: {name}.config: expected an object, found {config!r}")
     return Step(
         name=str(name),
-        config=entry.get("config") or {},
+        config=config,
         file=str(file.parent / state_file) if state_file else str(file),
         statistics=_statistics(file.parent / state_file, file) if state_file else {},
     )
@@ -299,6 +289,7 @@ def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
     if not file.is_file():
         found = sorted(p.name for p in file.parent.glob("*.safetensors"))
         raise PolicyError(f"{file}: no such file (named by {named_by}); there are {found}")
+    check_inside(file)
     try:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
@@ -312,6 +303,8 @@ def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
 
 def _normalisation(step: Step, feature: Feature, config: Mapping[str, Any]) -> Normalisation:
     mapping = step.config.get("norm_map") or config.get("normalization_mapping") or {}
+    if not isinstance(mapping, Mapping):
+        raise PolicyError(f"{step.file}: norm_map: expected an object, found {mapping!r}")
     mode = str(mapping.get(feature.kind, "IDENTITY"))
     if mode not in STATISTICS_OF:
         raise PolicyError(

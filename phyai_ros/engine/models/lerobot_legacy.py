@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from phyai_ros.engine.files import check_inside
 from phyai_ros.engine.types import PolicyError
 
 WEIGHTS = "model.safetensors"
@@ -27,6 +28,7 @@ def statistics(
     file = directory / WEIGHTS
     if not file.is_file():
         return None
+    check_inside(file)
     try:
         with safe_open(file, framework="pt") as weights:
             keys = [k for k in weights.keys() if k.startswith((_INPUTS, _OUTPUTS))]  # noqa: SIM118

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from phyai_ros.engine.fields import check_fields
 from phyai_ros.engine.layers.resnet import VARIANTS
 from phyai_ros.engine.types import PolicyError
 
@@ -59,6 +60,7 @@ class ActConfig:
             backbone_width=backbone_width,
             **{k: v for k, v in config.items() if k in known},
         )
+        check_fields(result, where)
         result._check(where)
         return result
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from phyai_ros.engine.fields import check_fields
 from phyai_ros.engine.layers.resnet import VARIANTS
 from phyai_ros.engine.noise_schedule import NoiseSchedule
 from phyai_ros.engine.types import PolicyError
@@ -58,6 +59,7 @@ class DiffusionConfig:
             k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in known
         }
         result = cls(**sizes, **values)
+        check_fields(result, where)
         result._check(where)
         return result
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from phyai_ros.engine.fields import check_fields
 from phyai_ros.engine.types import PolicyError
 
 COSMOS_REASON2_2B: dict[str, Any] = {
@@ -246,6 +247,7 @@ def _parse(head: Mapping[str, Any], where: str, backbone: Mapping[str, Any]) -> 
         raise PolicyError(f"{where}: key {error} missing") from None
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{where}: {error}") from None
+    check_fields(config, where)
     _check(config, head, where)
     return config
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from phyai_ros.engine.fields import check_fields
 from phyai_ros.engine.types import PolicyError
 
 
@@ -95,6 +96,7 @@ class FlowConfig:
 
     def check(self, file: str) -> None:
         """Raises PolicyError where the parts do not fit one another."""
+        check_fields(self, file)
         for f in fields(self):
             value = getattr(self, f.name)
             least = 0 if f.name == "trained_delay" else 1

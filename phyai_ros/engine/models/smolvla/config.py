@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from phyai_ros.engine.fields import check_fields
 from phyai_ros.engine.types import PolicyError
 
 
@@ -130,6 +131,7 @@ class SmolVlaConfig:
             expert_intermediate_size=int(expert.get("intermediate_size", _feed_forward(width))),
             **values,
         )
+        check_fields(result, f"{where}/config.json")
         result._check(config, f"{where}/config.json")
         return result
 

@@ -1,0 +1,59 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Files of a checkpoint, which may come from anybody: only its own, and none without an end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from phyai_ros.engine.types import PolicyError
+
+LARGEST_JSON = 64 << 20
+"""Bytes. The index of the largest published policy has 0.1 MB, statistics have some KB."""
+
+
+def is_own_file(name: str) -> bool:
+    """Whether ``name``, which a checkpoint's file gives for another, is the plain name of one
+    beside it."""
+    return name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
+
+
+def check_inside(path: Path, root: Path | None = None) -> None:
+    """Raise PolicyError when a link leads a checkpoint's file out of its directory. The hub's cache
+    is made of links into the ``blobs`` of the same repository; those stay. root: the directory,
+    None: the one that the file lies in."""
+    real, folder = path.resolve(), (root or path.parent).resolve()
+    homes = [folder]
+    if folder.parent.name == "snapshots":
+        homes.append(folder.parent.parent / "blobs")
+    if not any(real.is_relative_to(home) for home in homes):
+        raise PolicyError(
+            f"{path}: expected a file of this directory, found a link to {real}; copy it here, or "
+            "give the directory that it lies in"
+        )
+
+
+def read_json(path: Path, root: Path | None = None) -> dict[str, Any]:
+    """A JSON object. Raises PolicyError when it is none, and when the file is absent, too large or
+    a link that leads out of its directory. root: as in ``check_inside``."""
+    if not path.is_file():
+        there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        shown = ", ".join(there[:40]) + (f" and {len(there) - 40} more" if len(there) > 40 else "")
+        raise PolicyError(f"{path}: missing: no such file; {path.parent} holds {shown or 'none'}")
+    check_inside(path, root)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_JSON + 1)
+        if len(content) > LARGEST_JSON:
+            raise PolicyError(f"{path}: expected at most {LARGEST_JSON >> 20} MB of JSON")
+        value = json.loads(content.decode("utf-8"))
+    except PolicyError:
+        raise
+    except (OSError, ValueError) as error:  # JSON and UTF-8 have subclasses of ValueError
+        raise PolicyError(f"{path}: not valid JSON ({error})") from None
+    except RecursionError:
+        raise PolicyError(f"{path}: not valid JSON here: nested too deeply") from None
+    if not isinstance(value, dict):
+        raise PolicyError(f"{path}: expected an object, found {type(value).__name__}")
+    return value
