@@ -1,0 +1,113 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Passes that leave E4M3 rows, each with its scale, where the next product reads them.
+
+A program has a whole row in registers, so its largest magnitude costs no second pass. Inputs may be
+a raw product of E4M3 numbers, whose scales are then applied here: value * rows[m] * columns[n].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from phyai_ros.engine.kernels import gated_activation
+from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.skinny_linear import _activate, activate
+from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
+
+
+class Product(NamedTuple):
+    """A product before its scales: values [M, N]; rows float32 [M]; columns float32 [N]."""
+
+    values: torch.Tensor
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+    def scaled(self) -> torch.Tensor:
+        wide = torch.float64 if self.values.dtype == torch.float64 else torch.float32
+        rows, columns = self.rows.to(wide), self.columns.to(wide)
+        return self.values.to(wide) * rows[:, None] * columns
+
+
+def reference(
+    x: torch.Tensor | Product,
+    bias: torch.Tensor | None = None,
+    activation: str = "",
+    *,
+    gated: bool = False,
+) -> QuantizedRows:
+    """x [M, N] -> activation(x + bias) quantised, [M, N]; with ``gated`` x [M, 2 N] ->
+    activation(gate) * up, [M, N]."""
+    y = x.scaled() if isinstance(x, Product) else x
+    y = y if y.dtype == torch.float64 else y.float()
+    if bias is not None:
+        y = y + bias.to(y.dtype)
+    if gated:
+        return quantize_rows(gated_activation.reference(y, activation))
+    return quantize_rows(activate(y, activation))
+
+
+@jit
+def _quantise(y, out_ptr, scale_ptr, row, N, at, inside):
+    """Store one row [BLOCK] of y as E4M3, and its scale."""
+    most = tl.max(tl.where(inside, tl.abs(y), 0.0), 0)
+    scale = tl.where(most == 0.0, 1.0, most / 448.0)
+    tl.store(scale_ptr + row, scale)
+    tl.store(out_ptr + row * N + at, (y / scale).to(out_ptr.dtype.element_ty), mask=inside)
+
+
+@jit
+def fp8_rows_kernel(
+    x_ptr, rows_ptr, columns_ptr, bias_ptr, out_ptr, scale_ptr, N,
+    BLOCK: tl.constexpr, SCALED: tl.constexpr, HAS_BIAS: tl.constexpr,
+    ACTIVATION: tl.constexpr, GATED: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < N
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
+    if HAS_BIAS:
+        bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+    here = x_ptr + row * N * (2 if GATED else 1) + at
+    y = tl.load(here, mask=inside, other=0.0).to(tl.float32)
+    factor = 1.0
+    if SCALED:
+        factor = tl.load(rows_ptr + row)
+        y *= factor * tl.load(columns_ptr + at, mask=inside, other=0.0)
+    if HAS_BIAS:
+        y += bias
+    y = _activate(y, ACTIVATION)
+    if GATED:
+        up = tl.load(here + N, mask=inside, other=0.0).to(tl.float32)
+        if SCALED:
+            up *= factor * tl.load(columns_ptr + N + at, mask=inside, other=0.0)
+        y *= up
+    _quantise(y, out_ptr, scale_ptr, row, N, at, inside)
+
+
+def fused(
+    x: torch.Tensor | Product,
+    bias: torch.Tensor | None = None,
+    activation: str = "",
+    *,
+    gated: bool = False,
+    dependent: bool = False,
+) -> QuantizedRows:
+    """``reference`` in one launch; contiguous."""
+    values = x.values if isinstance(x, Product) else x
+    m, n = values.shape[0], values.shape[1] // (2 if gated else 1)
+    out = torch.empty(m, n, dtype=E4M3, device=values.device)
+    scale = torch.empty(m, dtype=torch.float32, device=values.device)
+    block = power_of_two(n)
+    options = {"launch_pdl": True} if dependent else {}
+    scales = (x.rows, x.columns) if isinstance(x, Product) else (values, values)
+    fp8_rows_kernel[(m,)](
+        values, *scales, values if bias is None else bias, out, scale, n, BLOCK=block,
+        SCALED=isinstance(x, Product), HAS_BIAS=bias is not None, ACTIVATION=activation,
+        GATED=gated, PDL=dependent, num_warps=max(4, min(16, block // 1024)), **options,
+    )  # fmt: skip
+    return QuantizedRows(out, scale)

@@ -1,0 +1,187 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""FP8 (E4M3) weights and activations: what they mean, in plain torch.
+
+A weight has one scale an output channel, an activation one a row (a token), both so that the
+largest magnitude becomes E4M3's largest number. Sums are float32. A ``QuantizedWeight`` stands
+where a linear layer's weight stood: plain torch products with it emulate in float32 what the fused
+kernels compute (``kernels/fp8_*.py``), on any device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from phyai_ros.engine.types import PolicyError
+
+E4M3 = torch.float8_e4m3fn
+MOST = 448.0
+"""E4M3's largest number."""
+
+
+@dataclass(frozen=True)
+class QuantizedRows:
+    """values E4M3 [M, K]; scale float32 [M]. Stands for values * scale[:, None]."""
+
+    values: torch.Tensor
+    scale: torch.Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.values.shape
+
+    def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        return (self.values.to(wide) * self.scale.to(wide)[:, None]).to(dtype)
+
+
+def quantize_rows(x: torch.Tensor) -> QuantizedRows:
+    """x [M, K] -> the nearest E4M3 numbers under one scale a row. A row of zeros has scale 1."""
+    wide = x.float()
+    most = wide.abs().amax(-1)
+    scale = torch.where(most == 0, torch.ones_like(most), most / MOST)
+    return QuantizedRows((wide / scale[:, None]).to(E4M3), scale)
+
+
+class QuantizedWeight:
+    """A linear layer's weight, [N, K]: values E4M3, scale float32 [N].
+
+    dtype: what products with it read and give. rows: whether what it multiplies is quantised too,
+    a scale a row; else its inputs keep ``dtype``.
+    """
+
+    def __init__(
+        self, values: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, rows: bool
+    ) -> None:
+        self.values, self.scale, self.dtype, self.rows = values, scale, dtype, rows
+
+    @classmethod
+    def of(cls, weight: torch.Tensor, rows: bool) -> QuantizedWeight:
+        if weight.is_meta:
+            scale = torch.empty(weight.shape[0], device="meta")
+            return cls(torch.empty_like(weight, dtype=E4M3), scale, weight.dtype, rows)
+        made = quantize_rows(weight.detach())
+        return cls(made.values, made.scale, weight.dtype, rows)
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.values.shape
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + self.scale.nbytes
+
+    def __getitem__(self, channels: slice) -> QuantizedWeight:
+        return QuantizedWeight(self.values[channels], self.scale[channels], self.dtype, self.rows)
+
+    def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return QuantizedRows(self.values, self.scale).dequantize(dtype)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+        if function is F.linear:
+            return _linear(*args, **(kwargs or {}))
+        if function is torch.cat:
+            return _cat(*args, **(kwargs or {}))
+        return NotImplemented
+
+
+def _linear(
+    x: torch.Tensor | QuantizedRows, weight: QuantizedWeight, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The emulated product, [..., N] in x's dtype, or the weight's where x is quantised."""
+    if isinstance(x, QuantizedRows):
+        dtype, wide = weight.dtype, x.dequantize()
+    else:
+        dtype, wide = x.dtype, x.double() if x.dtype == torch.float64 else x.float()
+        if weight.rows:
+            flat = wide.reshape(-1, wide.shape[-1])
+            wide = _Rounded.apply(flat).view(wide.shape)
+    y = F.linear(wide, weight.dequantize(wide.dtype))
+    return (y if bias is None else y + bias.to(y.dtype)).to(dtype)
+
+
+def _cat(weights: Any, dim: int = 0) -> QuantizedWeight:
+    """Channels of several weights, one behind the other."""
+    kinds = {(w.dtype, w.rows) for w in weights}
+    if dim != 0 or len(kinds) != 1:
+        raise ValueError("quantised weights of one kind are joined along their channels alone")
+    dtype, rows = kinds.pop()
+    return QuantizedWeight(
+        torch.cat([w.values for w in weights]), torch.cat([w.scale for w in weights]), dtype, rows
+    )
+
+
+class _Rounded(torch.autograd.Function):
+    """Rows as E4M3 has them. The gradient passes as if nothing were rounded: guidance
+    differentiates through the model."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return quantize_rows(x).dequantize(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+# -- models --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Fp8Plan:
+    """Which linear layers a family has in FP8, by regular expressions of module names.
+
+    rows: layers of many rows, whose inputs are quantised too. weights: layers of few rows, which
+    only stream their weights: their inputs stay in 16 bit. keeps: every other layer -> why it is
+    not in FP8. A layer that none or several of them name is an error.
+    """
+
+    rows: tuple[str, ...]
+    weights: tuple[str, ...]
+    keeps: Mapping[str, str]
+
+    def kind(self, name: str) -> str:
+        """ "rows", "weights" or "keeps"."""
+        fits = [
+            kind
+            for kind in ("rows", "weights", "keeps")
+            if any(re.fullmatch(pattern, name) for pattern in getattr(self, kind))
+        ]
+        if len(fits) != 1:
+            raise PolicyError(f"fp8: layer {name!r} must be in one list of the plan, is in {fits}")
+        return fits[0]
+
+
+def quantize(model: nn.Module, plan: Fp8Plan) -> int:
+    """Replace weights in place, layer by layer, so that no second model exists at any moment.
+    -> how many layers are in FP8."""
+    count = 0
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Linear):
+            continue
+        kind = plan.kind(name)
+        if kind == "keeps" or isinstance(module.weight, QuantizedWeight):
+            continue
+        made = QuantizedWeight.of(module.weight, kind == "rows")
+        del module.weight
+        module.weight = made  # type: ignore[assignment]
+        count += 1
+    return count
+
+
+def quantized(model: nn.Module) -> bool:
+    return any(isinstance(getattr(m, "weight", None), QuantizedWeight) for m in model.modules())
+
+
+def reads(weight: torch.Tensor | QuantizedWeight) -> torch.dtype:
+    """What a product with this weight takes: E4M3 rows, or a dtype."""
+    return E4M3 if isinstance(weight, QuantizedWeight) and weight.rows else weight.dtype

@@ -1,0 +1,165 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The FP8 kernels against their plain torch twins in float64, on fresh random inputs: on a GPU with
+FP8 units, or in Triton's interpreter where TRITON_INTERPRET=1 is set."""
+
+import secrets
+
+import pytest
+import torch
+
+from phyai_ros.engine.kernels import (
+    _triton,
+    fp8_linear,
+    fp8_norm,
+    fp8_rows,
+    fp8_skinny,
+    gated_linear,
+    skinny_linear,
+)
+from phyai_ros.engine.kernels.skinny_linear import Tile
+from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight, quantize_rows
+
+CUDA = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 9)
+DEVICE = torch.device("cuda" if CUDA else "cpu")
+HALF = [torch.float16, torch.bfloat16] if CUDA else [torch.float16]
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 6e-3}
+DEPENDENT = [False, True] if CUDA and _triton.dependent_launch(DEVICE) else [False]
+pytestmark = pytest.mark.skipif(
+    not _triton.usable(DEVICE), reason="needs Triton, and a GPU with FP8 or TRITON_INTERPRET=1"
+)
+
+
+@pytest.fixture
+def rand():
+    seed = secrets.randbits(32)
+    print("seed", seed)  # shown when a test fails
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape, dtype=torch.float32, scale=1.0):
+        return (torch.randn(*shape, generator=generator) * scale).to(dtype).to(DEVICE)
+
+    return draw
+
+
+def check(found, expected, tolerance):
+    assert torch.isfinite(found).all()
+    error = (found.double() - expected.double()).norm() / expected.double().norm()
+    assert error < tolerance, f"relative error {error:.2e}"
+
+
+def check_rows(found, expected):
+    """Quantised the same but for numbers halfway between two neighbours; and in Triton's
+    interpreter but for those whose rounding carries into the exponent, which it loses."""
+    assert found.values.dtype == E4M3
+    check(found.scale, expected.scale, 1e-4)
+    same = found.values.view(torch.uint8) == expected.values.view(torch.uint8)
+    if _triton.INTERPRETED:
+        assert same.float().mean() > 0.9
+        return
+    assert same.float().mean() > 0.98
+    check(found.dequantize(), expected.dequantize(), 1e-2)
+
+
+def weight_of(values, rows=True, dtype=torch.float32):
+    made = QuantizedWeight.of(values, rows)
+    return QuantizedWeight(made.values, made.scale, dtype, rows)
+
+
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(70, 96, 192), (130, 256, 320)])
+@pytest.mark.parametrize("activation", ["", "gelu_tanh"])
+def test_fp8_linear(rand, dependent, dtype, rows, columns, depth, activation):
+    x = quantize_rows(rand(rows, depth))
+    weight, bias = weight_of(rand(columns, depth, scale=0.1)), rand(columns)
+    tile = fp8_linear.Fp8Tile(64, 64, 64, 2, 3, 4)
+    found = fp8_linear.fused(
+        x, weight, bias, activation, tile=tile, dtype=dtype, dependent=dependent
+    )
+    expected = fp8_linear.reference(x, weight, bias, activation, dtype=torch.float64)
+    check(found, expected, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dependent", DEPENDENT)
+def test_fp8_linear_gated(rand, dependent):
+    x, weight = quantize_rows(rand(70, 192)), weight_of(rand(256, 192, scale=0.1))
+    tile = fp8_linear.Fp8Tile(64, 64, 64, 2, 3, 4)
+    options = {"activation": "gelu_tanh", "gated": True}
+    found = fp8_linear.fused(
+        x, weight, tile=tile, dtype=torch.float16, dependent=dependent, **options
+    )
+    expected = fp8_linear.reference(x, weight, dtype=torch.float64, **options)
+    check(found, expected, TOLERANCE[torch.float16])
+
+
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("rows", [1, 41, 50])
+@pytest.mark.parametrize("kind", ["plain", "activated", "parts", "gated"])
+def test_fp8_skinny(rand, dependent, dtype, rows, kind):
+    x, bias = rand(rows, 384, dtype=dtype), rand(128)
+    weight = weight_of(rand(256 if kind == "gated" else 128, 384, scale=0.1), rows=False)
+    splits = 3 if kind == "parts" else 1
+    options = {"tile": Tile(64, 64, splits, 3), "dependent": dependent}
+    wide = x.double()
+    if kind == "parts":
+        found = fp8_skinny.fused(x, weight, parts=True, **options).sum(0)
+        expected = skinny_linear.reference_parts(wide, weight).sum(0)
+    elif kind == "gated":
+        found = fp8_skinny.fused(x, weight, None, "gelu_tanh", gated=True, **options)
+        expected = gated_linear.reference(wide, weight, "gelu_tanh")
+    else:
+        activation = "silu" if kind == "activated" else ""
+        found = fp8_skinny.fused(x, weight, bias, activation, **options)
+        expected = skinny_linear.reference(wide, weight, bias, activation)
+    check(found, expected, 1e-4 if kind == "parts" else TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_fp8_rows(rand, dependent, scaled, gated):
+    rows, width = 9, 200
+    x, bias = rand(rows, width * (2 if gated else 1)), None if gated else rand(width)
+    if scaled:
+        x = fp8_rows.Product(x, rand(rows).abs(), rand(x.shape[1]).abs())
+    found = fp8_rows.fused(x, bias, "gelu_tanh", gated=gated, dependent=dependent)
+    check_rows(found, fp8_rows.reference(x, bias, "gelu_tanh", gated=gated))
+
+
+def test_a_row_of_zeros_stays_zero(rand):
+    x = rand(3, 64)
+    x[1] = 0
+    for made in (fp8_rows.fused(x), quantize_rows(x)):
+        assert not made.dequantize()[1].any()
+        assert torch.isfinite(made.dequantize()).all()
+
+
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("branch", ["none", "plain", "parts", "scaled"])
+@pytest.mark.parametrize("dtype", [*HALF, E4M3])
+@pytest.mark.parametrize(("kind", "extras"), [("rms", "s"), ("layer", "bst"), ("rms", "gst")])
+def test_fp8_norm(rand, dependent, branch, dtype, kind, extras):
+    rows, width = 7, 200
+    x = rand(rows, width)
+    given = {
+        "none": None,
+        "plain": rand(rows, width, dtype=torch.float16),
+        "parts": rand(2, rows, width),
+        "scaled": fp8_rows.Product(rand(rows, width), rand(rows).abs(), rand(width).abs()),
+    }[branch]
+    vectors = {
+        name: rand(width)
+        for name, letter in (("bias", "b"), ("gate", "g"), ("scale", "s"), ("shift", "t"))
+        if letter in extras and (branch != "none" or letter in "st")
+    }
+    twin = x.clone()
+    options = {"kind": kind, "eps": 1e-6, "dtype": dtype, **vectors}
+    expected = fp8_norm.reference(twin, given, **options)
+    found = fp8_norm.fused(x, given, dependent=dependent, **options)
+    check(x, twin, 1e-5)
+    if dtype == E4M3:
+        assert isinstance(found, QuantizedRows)
+        check_rows(found, expected)
+    else:
+        check(found, expected, TOLERANCE[dtype])
