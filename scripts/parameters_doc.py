@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from phyai_ros.nodes import graph, handoff_node, policy_node, sim_node
+from phyai_ros.nodes import graph, handoff_node, overlay_node, policy_node, sim_node
 from phyai_ros.nodes.params import Parameter
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "parameters.md"
@@ -27,7 +27,7 @@ refused at start, by name.
 
 def document() -> str:
     parts = [HEAD, "## Launch arguments\n", _table(_argument(a) for a in graph.ARGUMENTS)]
-    for module in (policy_node, handoff_node, sim_node):
+    for module in (policy_node, handoff_node, overlay_node, sim_node):
         name = module.__name__.rsplit(".", 1)[1]
         parts += [f"\n## {name}\n", _table(_parameter(p) for p in module.PARAMETERS)]
     return "\n".join(parts)

@@ -18,6 +18,7 @@ from phyai_ros.nodes import arguments, model_file
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
+from phyai_ros.robots.geometry import Geometry
 from phyai_ros.sim.task import TASKS
 
 ARGUMENTS = (
@@ -48,6 +49,7 @@ ARGUMENTS = (
         "what pairs the camera messages",
         choices=("aligner", "message_filters"),
     ),
+    Argument("overlay", False, "publish the cameras' pictures with the plan drawn in"),
     Argument("dry_run", False, "log the commands and send none: the first run on a real arm"),
     Argument("seed", 0, "of the policy's noise and the first episode", low=0, high=2**31),
     Argument("use_sim_time", False, "time from /clock; the simulator then publishes it"),
@@ -82,9 +84,10 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
     """
     try:
         model, _ = model_file.load(str(values["model"]))
-        robots.load(
-            str(values["robot"])
-        )  # a mistake in it is said here, once, and not by each node
+        # A mistake in it is said here, once, and not by each node.
+        robot = robots.load(str(values["robot"]))
+        if values["overlay"]:
+            Geometry(robot)
     except RobotError as error:
         raise ArgumentError(str(error)) from error
     shared = {"robot": values["robot"], "use_sim_time": values["use_sim_time"]}
@@ -141,6 +144,9 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
     if horizon:
         handoff["execution_horizon"] = max(0, int(horizon))  # the node's own word for "measured"
     specs.append(NodeSpec("handoff_node", handoff, _ONE_THREAD, "plays chunks at the control rate"))
+    if values["overlay"]:
+        what = "pictures with the plan drawn in"
+        specs.append(NodeSpec("overlay_node", shared, _ONE_THREAD, what))
     return tuple(specs)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from phyai_ros.nodes.topics import OVERLAY, info_topic
 from phyai_ros.robots.robot import Robot
 
 _NODE_SERVICES = (
@@ -47,6 +48,7 @@ def interfaces(robot: Robot, executables: Iterable[str], *, use_sim_time: bool =
     made = {
         "policy_node": _policy_node,
         "handoff_node": _handoff_node,
+        "overlay_node": _overlay_node,
         "sim_node": lambda robot: _sim_node(robot, use_sim_time),
     }
     found = {}
@@ -98,9 +100,17 @@ def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
     return sent, heard, ("hold", "resume", "reset")
 
 
+def _overlay_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
+    shown = {role: absolute(camera.topic) for role, camera in robot.cameras.items() if camera.mount}
+    heard = {*shown.values(), *map(info_topic, shown.values()), *_joints(robot)}
+    heard |= {"/phyai/chunk", "/phyai/handoff_state"}
+    return {f"{OVERLAY}/{role}" for role in shown}, heard, ()
+
+
 def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str, ...]]:
     cameras = (c for role, c in robot.cameras.items() if role in SIMULATED_CAMERAS)
-    sent = {absolute(camera.topic) for camera in cameras}
+    topics = [absolute(camera.topic) for camera in cameras]
+    sent = {*topics, *map(info_topic, topics)}
     sent |= {absolute(robot.joint_state_topics[0]), "/sim/episode"}
     if clock:
         sent.add("/clock")

@@ -66,6 +66,11 @@ def episode() -> QoSProfile:
     return _profile(10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
+def overlay() -> QoSProfile:
+    """Reliable, newest wins: what shows pictures may ask for either."""
+    return _profile(1)
+
+
 def clock() -> QoSProfile:
     """Reliable, newest wins; rclpy's time source subscribes with best effort, which that serves."""
     return _profile(1)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CameraInfo, Image
 
 from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.camera_messages import pinhole_info, rgb_image
 from phyai_ros.nodes.diagnostics import Window
 from phyai_ros.nodes.slot import Slot
+from phyai_ros.nodes.topics import info_topic
 from phyai_ros.robots.robot import Robot
 from phyai_ros.sim.render import Renderer
 from phyai_ros.sim.scene import CAMERAS
@@ -51,6 +52,15 @@ class Cameras:
             name: node.create_publisher(Image, topic, qos.camera())
             for name, topic in settings.topics.items()
         }
+        self._infos = {
+            name: (
+                node.create_publisher(CameraInfo, info_topic(topic), qos.camera()),
+                pinhole_info(
+                    name, settings.width, settings.height, float(model.camera(name).fovy[0])
+                ),
+            )
+            for name, topic in settings.topics.items()
+        }
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sim_cameras", daemon=True)
         self._thread.start()
@@ -75,7 +85,8 @@ class Cameras:
 
     def destroy(self) -> None:
         self.stop()
-        for publisher in self._publishers.values():
+        infos = (publisher for publisher, _ in self._infos.values())
+        for publisher in (*self._publishers.values(), *infos):
             self._node.destroy_publisher(publisher)
 
     def _run(self) -> None:
@@ -92,7 +103,10 @@ class Cameras:
                 stamp, positions = item
                 began = time.perf_counter()
                 for name, pixels in self._render(renderer, positions, names):
-                    self._publishers[name].publish(_message(stamp, name, pixels))
+                    self._publishers[name].publish(rgb_image(stamp, name, pixels))
+                for publisher, info in self._infos.values():
+                    convert.set_time(info.header.stamp, stamp)
+                    publisher.publish(info)
                 self.seconds.add(time.perf_counter() - began)
                 self.published += 1
         except BaseException as error:
@@ -109,20 +123,6 @@ class Cameras:
     ) -> list[tuple[str, np.ndarray]]:
         """Every camera before anything is sent: a set leaves as close together as it can."""
         return [(name, renderer.render(positions, name)) for name in names]
-
-
-def _message(stamp_ns: int, name: str, pixels: np.ndarray) -> Image:
-    message = Image(
-        height=pixels.shape[0],
-        width=pixels.shape[1],
-        encoding="rgb8",
-        step=pixels.shape[1] * 3,
-        # An array.array is taken over as it is; rclpy checks any other sequence byte by byte.
-        data=array("B", pixels.tobytes()),
-    )
-    message.header.frame_id = f"{name}_camera_optical_frame"
-    convert.set_time(message.header.stamp, stamp_ns)
-    return message
 
 
 def camera_topics(robot: Robot) -> dict[str, str]:

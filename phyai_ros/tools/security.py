@@ -40,6 +40,7 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--robot", default="ur10e", help="name or YAML file (%(default)s)")
     parser.add_argument("--sim", action="store_true", help="for the simulated robot as well")
+    parser.add_argument("--overlay", action="store_true", help="for overlay:=true as well")
     parser.add_argument("--use-sim-time", action="store_true", help="nodes listen to /clock")
     parser.add_argument("--domain", type=int, default=0, help="ROS_DOMAIN_ID (%(default)s)")
     parser.add_argument("--prefix", default="/phyai", help="of the enclaves (%(default)s)")
@@ -51,7 +52,12 @@ def main(words: Sequence[str]) -> int:
     if not re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", options.prefix):
         parser.error(f"--prefix: expected an enclave's path as /phyai, found {options.prefix!r}")
     try:
-        nodes = node_interfaces(options.robot, sim=options.sim, use_sim_time=options.use_sim_time)
+        nodes = node_interfaces(
+            options.robot,
+            sim=options.sim,
+            overlay=options.overlay,
+            use_sim_time=options.use_sim_time,
+        )
         files = write(options.out, nodes, options.prefix, options.domain)
     except (robots.RobotError, ArgumentError) as error:
         console.fail(str(error))
@@ -64,11 +70,12 @@ def main(words: Sequence[str]) -> int:
 
 
 def node_interfaces(
-    robot: str, *, sim: bool = False, use_sim_time: bool = False
+    robot: str, *, sim: bool = False, overlay: bool = False, use_sim_time: bool = False
 ) -> dict[str, Interfaces]:
     """Of the graph that ``phyai-ros up`` and the launch file start."""
-    given = {"robot": robot, "sim": str(sim).lower(), "use_sim_time": str(use_sim_time).lower()}
-    specs = graph.nodes(graph.parse(given))
+    chosen = {"sim": sim, "overlay": overlay, "use_sim_time": use_sim_time}
+    given = {name: str(value).lower() for name, value in chosen.items()}
+    specs = graph.nodes(graph.parse({"robot": robot, **given}))
     return interfaces(
         robots.load(robot), [spec.executable for spec in specs], use_sim_time=use_sim_time
     )

@@ -20,7 +20,7 @@ from phyai_ros.tools import cli, security
 pytestmark = pytest.mark.slow
 DOMAIN = 81  # and the next one
 PATIENCE = 90.0
-NODES = ("policy_node", "handoff_node", "sim_node")
+NODES = ("policy_node", "handoff_node", "overlay_node", "sim_node")
 SOME = {"get_type_description"}
 """Services that a node of some distributions has and of others has not."""
 
@@ -36,6 +36,7 @@ def running(request, tmp_path):
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     own = {"policy_node": ["-p", "instruction:=reach the red block"], "handoff_node": []}
+    own["overlay_node"] = []
     for name in own:
         own[name] += ["-p", f"use_sim_time:={str(simulated).lower()}"]
     own["sim_node"] = ["-p", f"publish_clock:={str(simulated).lower()}"]
@@ -88,7 +89,7 @@ def everywhere(services):
 
 def test_every_node_is_allowed_what_it_does_and_nothing_else(running):
     robot, simulated, node = running
-    allowed = security.node_interfaces(robot, sim=True, use_sim_time=simulated)
+    allowed = security.node_interfaces(robot, sim=True, overlay=True, use_sim_time=simulated)
     assert set(allowed) == set(NODES)
     for name, wanted in allowed.items():
         expected = [set(wanted.publish), set(wanted.subscribe), everywhere(wanted.reply), set()]

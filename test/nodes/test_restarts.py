@@ -37,6 +37,11 @@ def test_a_crash_loop_ends_and_each_try_waits_longer():
     assert list(DELAYS) == sorted(DELAYS)
 
 
+def test_what_only_shows_pictures_never_ends_a_run():
+    restarts = Restarts(Clock())
+    assert all(restarts.after("overlay_node", status) for status in (-9, 1, 0) * 5)
+
+
 def test_one_process_in_a_crash_loop_costs_another_nothing():
     restarts = Restarts(Clock())
     for _ in range(len(DELAYS) + 1):

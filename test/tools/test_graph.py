@@ -1,4 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+import re
 import subprocess
 import sys
 
@@ -6,6 +7,7 @@ import pytest
 
 from phyai_ros.nodes import graph
 from phyai_ros.nodes.arguments import ArgumentError
+from phyai_ros.robots import config_files
 
 
 def nodes(**given):
@@ -13,14 +15,17 @@ def nodes(**given):
 
 
 def test_every_parameter_is_one_that_its_node_declares():
-    from phyai_ros.nodes import handoff_node, policy_node, sim_node
+    from phyai_ros.nodes import handoff_node, overlay_node, policy_node, sim_node
 
     declared = {
+        "overlay_node": overlay_node.PARAMETERS,
         "sim_node": sim_node.PARAMETERS,
         "policy_node": policy_node.PARAMETERS,
         "handoff_node": handoff_node.PARAMETERS,
     }
-    for spec in nodes(sim="true").values():
+    made = nodes(sim="true", overlay="true")
+    assert set(made) == set(declared)
+    for spec in made.values():
         known = {parameter.name: parameter for parameter in declared[spec.name]}
         for name, value in spec.parameters.items():
             if name != "use_sim_time":  # every node has it
@@ -60,6 +65,18 @@ def test_both_ends_of_a_handoff_know_its_method():
 def test_the_simulator_is_there_only_when_asked_for():
     assert set(nodes()) == {"policy_node", "handoff_node"}
     assert set(nodes(sim="true")) == {"sim_node", "policy_node", "handoff_node"}
+
+
+def test_an_overlay_of_a_robot_whose_tools_are_unknown_is_refused_before_anything_starts(tmp_path):
+    """A YAML of before there were tools: without the overlay it goes on working."""
+    source = (config_files.find("robots", "ur10e")).read_text()
+    text = re.sub(r"(?ms)^# Where the tool is.*?(?=^output:)", "", source)
+    text = re.sub(r"(?m)^ +mount:.*\n(?: {6,}.*\n)*", "", text)
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert "overlay_node" not in nodes(robot=str(path))
+    with pytest.raises(ArgumentError, match=r"mine\.yaml: tools: missing"):
+        nodes(robot=str(path), overlay="true")
 
 
 def test_the_simulator_is_the_clock_and_follows_none():
