@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Seeded episodes of one world: when one begins, when it ends, what came of it."""
+"""Seeded episodes of one cell: when one begins, when it ends, what came of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from enum import Enum
 
 import numpy as np
 
-from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim import task
-from phyai_ros.sim.world import World
+from phyai_ros.sim.cell import Cell
 
 
 class Phase(Enum):
@@ -24,8 +23,8 @@ class Phase(Enum):
 @dataclass(frozen=True)
 class Outcome:
     """seconds: from the first command to success, or the time limit. distance: tool centre to
-    target point at that moment, m. commands: accepted in the episode. over: the colour of the block
-    that the tool was over then, None: of no block."""
+    target point at that moment, m. commands: accepted in the episode. over: the block
+    or cube that the tool was over then, None: of none."""
 
     success: bool
     seconds: float
@@ -35,7 +34,7 @@ class Outcome:
 
 
 class Episodes:
-    """Runs a world's episodes one after the other; episode i has seed ``first_seed + i``.
+    """Runs a cell's episodes one after the other; episode i has seed ``first_seed + i``.
 
     The arm of the next episode stands elsewhere, as no real arm could. So the first command must
     start from where it is: within ``start_tolerance`` (rad) of every arm joint. What an executor
@@ -45,7 +44,7 @@ class Episodes:
 
     def __init__(
         self,
-        world: World,
+        world: Cell,
         first_seed: int = 0,
         time_limit: float = task.TIME_LIMIT,
         start_tolerance: float = 0.2,
@@ -72,15 +71,16 @@ class Episodes:
         self._started = 0.0
 
     def command(self, positions: np.ndarray) -> str | None:
-        """Joint goals [7] in the order of ``kinematics.JOINTS``; None, or why it is refused."""
+        """Joint goals [n] in the order of the cell's joints; None, or why it is refused."""
         if self.phase is Phase.WAITING:
-            away = np.abs(positions - self.world.physics.joints()[0])[:6]
+            arm = list(self.world.arm)
+            away = np.abs(positions - self.world.physics.joints()[0])[arm]
             if away.max() > self._tolerance:
                 self.refused += 1
                 worst = int(away.argmax())
                 return (
                     f"first command of the episode is {away[worst]:.3f} rad from where "
-                    f"{kin.JOINTS[worst]} stands, allowed {self._tolerance:g}"
+                    f"{self.world.joint_names[arm[worst]]} stands, allowed {self._tolerance:g}"
                 )
             self.phase = Phase.RUNNING
             self._started = self.world.time

@@ -1,17 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A robot and a task in the simulator: seeded episodes, stepping, commands, pictures."""
+"""The UR10e at a task in the simulator. Cells of every robot: ``cells``."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim import task
+from phyai_ros.sim.cell import Cell
 from phyai_ros.sim.conveyor import Conveyor, Ride
 from phyai_ros.sim.physics import Physics
-from phyai_ros.sim.render import Renderer
 from phyai_ros.sim.scene import CAMERAS
 from phyai_ros.sim.state import State
 
@@ -48,14 +46,16 @@ def make(
     )
 
 
-class World:
-    """One cell. Use it from one thread; a ``Renderer`` of its own serves another.
+class World(Cell):
+    """The UR10e's cell.
 
     follow: the task is to follow the block on the conveyor, not only to reach it.
     """
 
     joint_names = kin.JOINTS
+    arm = tuple(range(6))
     cameras = CAMERAS
+    physics: Physics
 
     def __init__(
         self,
@@ -69,12 +69,11 @@ class World:
     ) -> None:
         if instruction is not None:
             task.target_colour(instruction)  # refuses before anything runs
-        self._size = (width, height)
+        super().__init__(width, height)
         self._follow = follow
         self._conveyor = conveyor
         self._fixed_instruction = instruction
         self.physics = Physics((conveyor.x, *conveyor.range) if conveyor else None)
-        self._renderer: Renderer | None = None
         self._ride: Ride | None = None
         self.reset(seed)
 
@@ -99,15 +98,12 @@ class World:
         """Puts the cell into ``state``, at rest, and starts the judging afresh."""
         self.instruction, self.target = state.instruction, state.target
         self._ride = None
-        self.physics.data.time = 0.0
-        self.physics.data.qvel[:] = 0.0
-        self.physics.data.qacc_warmstart[:] = 0.0
+        self._begin()
         self.physics.set_joints(state.joints)
         self._yaws = {c: yaw for c, (_, _, yaw) in state.blocks.items()}
         for colour, (x, y, yaw) in state.blocks.items():
             self.physics.set_block(colour, x, y, yaw)
         self.physics.forward()
-        self._due = 0.0
         self.judge_anew()
         self._look()
 
@@ -125,56 +121,14 @@ class World:
         velocity = np.array([0.0, self._ride.velocity]) if self._ride else np.zeros(2)
         return State(positions, blocks, self.instruction, self.target, velocity)
 
-    def step(self, dt: float) -> None:
-        """Advances by ``dt`` seconds; what is less than a time step is kept for the next call."""
-        self._due += dt
-        timestep = self.physics.timestep
-        while self._due >= timestep - 1e-9:
-            self._due -= timestep
-            if self._ride:
-                self._ride.step(timestep)
-            self._carry()
-            self.physics.step()
-            self._look()
-
-    def set_command(self, command: Mapping[str, float]) -> None:
-        """Joint goals by name (rad, m); joints that are not named keep theirs.
-
-        Raises ValueError on an unknown joint or a value that is not finite; then nothing changes.
-        """
-        goal = self.physics.goal
-        for name, value in command.items():
-            if name not in kin.JOINTS:
-                raise ValueError(f"unknown joint {name!r}; there are {', '.join(kin.JOINTS)}")
-            if not np.isfinite(value):
-                raise ValueError(f"command {value} for {name}: must be finite")
-            goal[kin.JOINTS.index(name)] = value
-        self.physics.command(goal)
-
-    def joints(self) -> dict[str, tuple[float, float]]:
-        """Joint name -> (position, velocity); rad, rad/s, for the finger m, m/s."""
-        positions, velocities = self.physics.joints()
-        return {
-            n: (float(p), float(v))
-            for n, p, v in zip(kin.JOINTS, positions, velocities, strict=True)
-        }
-
-    def render(self, camera: str, positions: np.ndarray | None = None) -> np.ndarray:
-        """Picture of ``camera``: uint8 [height, width, 3], RGB. positions: of an earlier moment
-        (``physics.positions``), default now."""
-        if self._renderer is None:
-            self._renderer = Renderer(self.physics.model, *self._size)
-        moment = self.physics.positions if positions is None else positions
-        return self._renderer.render(moment, camera)
+    def _advance(self, seconds: float) -> None:
+        if self._ride:
+            self._ride.step(seconds)
+        self._carry()
 
     def success(self) -> bool:
         """Whether the task of this episode has been done (once done, it stays so)."""
         return self.judge.success
-
-    @property
-    def time(self) -> float:
-        """Seconds since the episode began."""
-        return float(self.physics.data.time)
 
     @property
     def distance(self) -> float:
@@ -192,11 +146,6 @@ class World:
         }
         nearest = min(distances, key=distances.__getitem__)
         return nearest if distances[nearest] <= task.TOLERANCE else None
-
-    def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
 
     def _carry(self) -> None:
         if self._ride is None or self._conveyor is None:

@@ -21,7 +21,7 @@ ARMS = tuple(i for i in range(14) if i not in GRIPPERS)
 # Base of each arm in the world, m and rad (the MJCF's bodies vx300s_left and vx300s_right).
 BASE = {"left": (-0.469, 0.5, 0.0), "right": (0.469, 0.5, np.pi)}
 SHOULDER_HEIGHT = 0.079 + 0.04805
-UPPER_ARM = np.array([0.05955, 0.3])  # shoulder to elbow at zero: forward, up
+UPPER_ARM = (0.05955, 0.3)  # shoulder to elbow at zero: forward, up
 FOREARM = 0.2 + 0.1
 GRIPPER_LINK = 0.069744
 """Wrist to the MJCF's gripper_link along the gripper, m."""
@@ -78,7 +78,7 @@ def opening_rate(angle_: np.ndarray) -> np.ndarray:
     return HORN_RADIUS * np.cos(angle_) * (1.0 + across / root)
 
 
-def _turned(x: np.ndarray, z: np.ndarray, pitch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _turned(x: float, z: float, pitch: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
     """A vector (forward, up) turned about +y: positive pitch looks down."""
     c, s = np.cos(pitch), np.sin(pitch)
     return x * c + z * s, z * c - x * s

@@ -1,0 +1,70 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The simulated robots by name: what each can do, and its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from phyai_ros.sim import scene, task, world
+from phyai_ros.sim.aloha import model as aloha_model
+from phyai_ros.sim.aloha import task as aloha_task
+from phyai_ros.sim.cell import Cell
+from phyai_ros.sim.conveyor import Conveyor
+
+
+@dataclass(frozen=True)
+class Kind:
+    """cameras: names a robot description may use as roles. tasks: what episodes can be about."""
+
+    cameras: tuple[str, ...]
+    tasks: tuple[str, ...]
+    make: Callable[..., Cell]
+
+
+def _aloha(robot: str, task: str, seed: int, *, conveyor: Conveyor | None, **more: object) -> Cell:
+    from phyai_ros.sim.aloha.world import World
+
+    if conveyor is not None:
+        raise ValueError(f"the simulated {robot} has no conveyor: leave conveyor_speed at 0")
+    return World(seed, **more)  # type: ignore[arg-type]
+
+
+KINDS: Mapping[str, Kind] = {
+    "ur10e": Kind(scene.CAMERAS, task.TASKS, world.make),
+    "aloha": Kind(aloha_model.CAMERAS, aloha_task.TASKS, _aloha),
+}
+TASKS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.tasks))
+"""Of any robot."""
+
+
+def kind(robot: str) -> Kind:
+    """Raises ValueError listing the robots there are."""
+    if robot not in KINDS:
+        raise ValueError(f"unknown robot {robot!r}; the simulator has {', '.join(KINDS)}")
+    return KINDS[robot]
+
+
+def make(
+    robot: str,
+    task: str = "reach",
+    seed: int = 0,
+    *,
+    width: int = 320,
+    height: int = 240,
+    conveyor: Conveyor | None = None,
+    instruction: str | None = None,
+) -> Cell:
+    """A cell at the start of episode ``seed``. Raises ValueError listing what there is.
+
+    width, height: of pictures. conveyor: carries what is to be reached. instruction: the same for
+    every episode; by default each episode says its own.
+    """
+    found = kind(robot)
+    if task not in found.tasks:
+        raise ValueError(
+            f"unknown task {task!r}; the simulated {robot} has {', '.join(found.tasks)}"
+        )
+    return found.make(
+        robot, task, seed, width=width, height=height, conveyor=conveyor, instruction=instruction
+    )
