@@ -88,7 +88,9 @@ class QuantizedWeight:
         return QuantizedRows(self.values, self.scale).dequantize(dtype)
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if function is F.linear:
             return _linear(*args, **(kwargs or {}))
         if function is torch.cat:
@@ -131,7 +133,7 @@ class _Rounded(torch.autograd.Function):
         return quantize_rows(x).dequantize(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         return gradient
 
 

@@ -54,8 +54,9 @@ def reference(
 @jit
 def fp8_linear_kernel(
     x_desc, w_desc, rows_ptr, columns_ptr, bias_ptr, out_ptr, M, N,
-    DEPTH_TOTAL: tl.constexpr, TURNS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    GROUP: tl.constexpr, HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,
+    DEPTH_TOTAL: tl.constexpr, TURNS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,
     PROMOTE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     if PDL:
@@ -121,9 +122,11 @@ def fused(
         TensorDescriptor.from_tensor(x.values, [tile.rows, tile.depth]),
         TensorDescriptor.from_tensor(weight.values, [tile.columns, tile.depth]),
         x.scale, weight.scale, out if bias is None else bias, out, m, n,
-        DEPTH_TOTAL=k, TURNS=triton.cdiv(tiles, blocks), ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth,
-        GROUP=tile.group, HAS_BIAS=bias is not None, ACTIVATION=activation, GATED=gated,
-        PROMOTE=promote and min(promote, tile.depth), PDL=dependent, num_warps=tile.warps, num_stages=tile.stages, **options,
+        DEPTH_TOTAL=k, TURNS=triton.cdiv(tiles, blocks),
+        ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, GROUP=tile.group,
+        HAS_BIAS=bias is not None, ACTIVATION=activation, GATED=gated,
+        PROMOTE=promote and min(promote, tile.depth), PDL=dependent,
+        num_warps=tile.warps, num_stages=tile.stages, **options,
     )  # fmt: skip
     return out
 
