@@ -257,9 +257,9 @@ class _Bounds:
         wanted = min(max(wanted, -self.velocity), self.velocity)
         wanted = min(max(wanted, speed - self.slew), speed + self.slew)
         # The position limits come last: what keeps to them can always go on keeping to them.
-        up = self.stoppable(max(self.upper - position, 0.0))
-        down = self.stoppable(max(position - self.lower, 0.0))
-        return max(min(wanted, up), -down)
+        if wanted > 0.0:
+            return min(wanted, self.stoppable(max(self.upper - position, 0.0)))
+        return max(wanted, -self.stoppable(max(position - self.lower, 0.0)))
 
     def _passes(self, wanted: float, change: float, closing: float, position: float) -> bool:
         """Whether ``approach`` would leave the wanted speed as it is, without its square roots."""

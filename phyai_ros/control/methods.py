@@ -10,7 +10,6 @@ they replace.
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -108,28 +107,27 @@ class Ensemble(Replace):
         if not np.isfinite(decay):
             raise ValueError(f"decay: expected a finite number, found {decay}")
         self._decay = decay
-        self._plans: deque[Plan] = deque()
+        self.clear()
 
     def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
-        while self._plans and self._plans[0].end <= tick:
-            self._plans.popleft()
-        self._plans.append(new)
-        ticks = new.end - tick
-        total = np.zeros((ticks, new.rows.shape[1]))
-        weights = np.zeros((ticks, 1))
-        present = np.zeros((ticks, 1))
-        for plan in self._plans:
-            rows = plan.between(tick, new.end)
-            n = len(rows)
-            # i counts the predictions of this very tick, so it differs where a plan has ended.
-            weight = np.exp(-self._decay * present[:n])
-            total[:n] += weight * rows
-            weights[:n] += weight
-            present[:n] += 1.0
-        return _with_rows(new, tick, np.where(held, new.between(tick, new.end), total / weights))
+        fresh = new.between(tick, new.end)
+        n, joints = fresh.shape
+        ahead = self._sums[tick - self._first :]
+        sums = np.zeros((max(n, len(ahead)), joints + 2))
+        if len(ahead):
+            sums[: len(ahead)] = ahead
+        # i counts the predictions of this very tick, so it differs where a plan has ended.
+        weight = np.exp(-self._decay * sums[:n, -1:])
+        sums[:n, :joints] += weight * fresh
+        sums[:n, joints] += weight[:, 0]
+        sums[:n, -1] += 1.0
+        self._first, self._sums = tick, sums
+        return _with_rows(new, tick, np.where(held, fresh, sums[:n, :joints] / sums[:n, -2:-1]))
 
     def clear(self) -> None:
-        self._plans.clear()
+        # Of each tick from ``_first`` on: the weighted sum of its predictions, that of their
+        # weights, their number.
+        self._first, self._sums = 0, np.zeros((0, 0))
 
 
 def _with_rows(plan: Plan, tick: int, rows: np.ndarray) -> Plan:

@@ -19,7 +19,7 @@ class Progress:
     SIZE = 8192
 
     def __init__(self) -> None:
-        self._until = np.zeros(self.SIZE, dtype=np.int64)
+        self._until = [0] * self.SIZE  # a list: single numbers are read and written
         self._tick = -1
         self._count = 0
         self._executing = False
@@ -59,4 +59,4 @@ class Progress:
         if tick < 0:
             return self._count
         oldest = max(0, self._tick - self.SIZE + 1)
-        return int(self._count - self._until[max(tick, oldest) % self.SIZE])
+        return self._count - self._until[max(tick, oldest) % self.SIZE]

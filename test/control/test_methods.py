@@ -6,6 +6,8 @@ import dataclasses
 import numpy as np
 import pytest
 from handoff_rig import limits, rig
+from hypothesis import given
+from hypothesis import strategies as st
 
 from phyai_ros.control import methods, metrics
 from phyai_ros.control.chunk import Chunk, Drop, Plan
@@ -75,8 +77,28 @@ def test_ensemble_counts_every_chunk_that_reaches_the_tick():
     for start in range(100):
         result = method.splice(None, plan(start, np.full(100, float(start))), start, HELD)
     assert result.rows[0, 0] == pytest.approx(np.mean(range(100)))
-    method.splice(None, plan(500, np.full(100, 1.0)), 500, HELD)
-    assert len(method._plans) == 1
+    result = method.splice(None, plan(500, np.full(100, 1.0)), 500, HELD)
+    np.testing.assert_array_equal(result.rows, np.ones((100, 2)))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 9), st.integers(0, 3)), max_size=12),
+    st.floats(-1.0, 1.0),
+)
+def test_ensemble_is_the_weighted_mean_of_all_that_predict_a_tick(steps, decay):
+    """steps: ticks since the splice before, rows of the plan, rows of it that are past already."""
+    method, known, tick = methods.make("ensemble", decay=decay), [], 10
+    for number, (later, rows, past) in enumerate(steps):
+        tick += later
+        new = plan(tick - past, np.arange(past + rows) + 100.0 * number)
+        known.append(new)
+        result = method.splice(None, new, tick, HELD)
+        for t in range(tick, new.end):
+            found = [p.row(t)[0] for p in known if p.end > t]
+            weights = np.exp(-decay * np.arange(len(found)))
+            expected = weights @ found / weights.sum()
+            assert result.row(t)[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+            assert result.row(t)[1] == new.row(t)[1]
 
 
 def test_ensemble_asks_again_with_every_answer():
