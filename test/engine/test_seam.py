@@ -16,21 +16,28 @@ from phyai_ros.engine.types import PolicyError
 
 
 @pytest.mark.parametrize("forward", [True, False])
-def test_each_euler_step_is_followed_by_the_pull(forward):
+@pytest.mark.parametrize(("steps", "longer"), [(10, 1.0), (4, 2.5)])
+def test_each_euler_step_is_followed_by_the_pull(forward, steps, longer):
     predict, x, target, _ = toy()
     weights = (torch.arange(4) < 2)[None, :, None].to(x.dtype)
-    steps, strength = 5, 0.1
+    strength = 0.1  # the paper's, of ten steps; one of four is 2.5 times as long
     expected = x
     for i in range(steps):
         expected = expected + predict(expected, i) / steps
         tau = (i + 1) / steps  # the paper's 1 - t
-        expected = expected + 2 * strength * tau * (tau * target - expected) * weights
+        expected = expected + 2 * longer * strength * tau * (tau * target - expected) * weights
     solve = solver.flow_forward if forward else solver.flow_backward
     signed = predict if forward else lambda z, i: -predict(z, i)
     found = solve(signed, x, steps, solver.Seam(target, weights, strength))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     plain = solve(signed, x, steps)
     assert (found - plain)[0, 0].abs().max() > 1e-3
+
+
+def test_one_step_is_pulled_no_farther_than_the_target():
+    predict, x, target, _ = toy()
+    found = solver.flow_forward(predict, x, 1, solver.Seam(target, torch.ones_like(x)))
+    torch.testing.assert_close(found, target)
 
 
 @needs_golden
