@@ -35,6 +35,8 @@ class AlignCounters:
     """Samples of a joint from a second publisher, dropped, by ``joint@source``."""
 
 
+MOST_NAMES = 128
+"""Joint names of a publisher that are remembered for people; one may send ever new ones."""
 FROZEN_MESSAGES = 3
 """Identical messages in a row before a camera may be called frozen."""
 
@@ -101,7 +103,9 @@ class ObservationAligner:
     def _add_joints(
         self, source: str, stamp: float, positions: Mapping[str, float], received: float
     ) -> None:
-        self._sources.setdefault(source, set()).update(positions)
+        brought = self._sources.setdefault(source, set())
+        if len(brought) < MOST_NAMES:  # for the refusal's text only: it need not be complete
+            brought.update(list(positions)[:MOST_NAMES])
         for name, position in positions.items():
             buffer = self._joints.get(name)
             if buffer is None:

@@ -14,10 +14,14 @@ from typing import Any
 import cv2
 import numpy as np
 
+from phyai_ros.nodes.image_header import jpeg_size, png_size
+
 _CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 # 8UC3 and its kin are left out on purpose: they do not say the order of their colours.
 SUPPORTED = tuple(_CHANNELS)
 COMPRESSED = ("jpeg", "png")
+LARGEST = 1 << 25
+"""Pixels of a compressed image, a little more than 7680x4320; a few bytes can say any number."""
 
 
 class ImageError(ValueError):
@@ -91,6 +95,7 @@ def decode_compressed(format_: str, data: Any) -> np.ndarray:
         raise ImageError(f"format '{format_}' says {codec}, the bytes are {magic}")
     if encoded.size == 0:
         raise ImageError(f"compressed image of format '{format_}' is empty")
+    _check_size(encoded.tobytes(), codec, format_)
     pixels = cv2.imdecode(encoded, cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION)
     if pixels is None:
         raise ImageError(f"{encoded.size} bytes of format '{format_}' do not decode as {codec}")
@@ -99,6 +104,17 @@ def decode_compressed(format_: str, data: Any) -> np.ndarray:
             f"compressed image of format '{format_}' decodes to {pixels.dtype}, not eight-bit"
         )
     return _to_rgb(pixels, stored)
+
+
+def _check_size(data: bytes, codec: str, format_: str) -> None:
+    size = jpeg_size(data) if codec == "jpeg" else png_size(data)
+    if size is None:
+        raise ImageError(f"{len(data)} bytes of format '{format_}' do not decode as {codec}")
+    width, height = size
+    if width * height > LARGEST:
+        raise ImageError(
+            f"compressed image of {width}x{height} pixels; expected at most {LARGEST} in all"
+        )
 
 
 def _to_rgb(pixels: np.ndarray, stored: str) -> np.ndarray:

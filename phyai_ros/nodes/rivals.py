@@ -12,6 +12,9 @@ from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
 RECENT = 5.0
 """Seconds for which a kind of joint state counts as being sent."""
 
+MOST_SETS = 64
+"""Kinds of joint state that are told apart; a publisher may send ever new ones."""
+
 
 class Rivals:
     """commands: topics that this node publishes on, or would if ``own`` were not 0. chunks: the
@@ -37,7 +40,12 @@ class Rivals:
 
     def heard(self, topic: str, names: Iterable[str]) -> None:
         """A joint state came with these joints."""
-        self._sets[topic][tuple(names)] = time.monotonic()
+        sets, now = self._sets[topic], time.monotonic()
+        sets[tuple(names)] = now
+        if len(sets) > MOST_SETS:
+            self._sets[topic] = {k: at for k, at in sets.items() if at >= now - RECENT}
+            if len(self._sets[topic]) > MOST_SETS:
+                self._sets[topic] = {tuple(names): now}
 
     def status(self) -> Status:
         """As of the newest ``look``."""
