@@ -31,7 +31,17 @@ from phyai_ros.engine.policy import Policy
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
-BOUNDS_MS = {"pi05_48": 11.0, "pi05_200": 12.0, "pi0_48": 11.5, "gr00t": 8.0, "pi05_48_b32": 260.0}
+BOUNDS_MS = {
+    "pi05_48": 11.0, "pi05_200": 12.0, "pi0_48": 11.5, "gr00t": 8.0, "smolvla": 5.0,
+    "pi05_48_b32": 260.0,
+}  # fmt: skip
+    "pi05_48": 11.0,
+    "pi05_200": 12.0,
+    "pi0_48": 11.5,
+    "gr00t": 8.0,
+    "smolvla": 5.0,
+    "pi05_48_b32": 260.0,
+}
 FEW = ("41", "50")
 """Rows of the action models."""
 STAGES = ("vision", "prefix", "solver")
@@ -141,6 +151,9 @@ def build(work: str, device: torch.device) -> tuple[Any, int]:
     if name == "gr00t":
         batch = int(rest.removeprefix("b")) if rest else 1
         return synthetic.groot(device, torch.bfloat16, batch=batch), batch
+    if name == "smolvla":
+        batch = int(rest.removeprefix("b")) if rest else 1
+        return synthetic.smolvla(device, torch.bfloat16, batch=batch), batch
     tokens, _, batch_text = rest.partition("_b")
     batch = int(batch_text or 1)
     return synthetic.flow(name, device, torch.bfloat16, int(tokens), batch), batch

@@ -29,6 +29,9 @@ from phyai_ros.engine.models.paligemma.flow import Inputs as FlowInputs
 from phyai_ros.engine.models.pi0.model import Pi0
 from phyai_ros.engine.models.pi05.adapter import FAMILY
 from phyai_ros.engine.models.pi05.model import Pi05
+from phyai_ros.engine.models.smolvla.backbone import RmsNorm
+from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
+from phyai_ros.engine.models.smolvla.model import FLOAT32, SmolVlaInputs, SmolVlaModel
 from phyai_ros.engine.types import Observation, PolicySpec
 
 
@@ -150,6 +153,27 @@ def groot(device: torch.device, dtype: torch.dtype, words: int = 20, batch: int 
     return SyntheticAdapter(spec, model, "flow_forward", inputs, shape)
 
 
+def smolvla(device: torch.device, dtype: torch.dtype, words: int = 48, batch: int = 1) -> Any:
+    """SmolVLA: three cameras of 512 x 512, ``words`` tokens, 50 x 32 actions, ten steps."""
+    config = SmolVlaConfig.parse({"type": "smolvla"}, None, "published")
+    model = _fill(
+        SmolVlaModel, config, device, lambda n: torch.float32 if n.startswith(FLOAT32) else dtype
+    )
+    generator = torch.Generator(device).manual_seed(1)
+    side = config.vlm.vision.image_size
+    options = {"device": device, "generator": generator}
+    inputs = SmolVlaInputs(
+        tuple(torch.rand(batch, 3, side, side, **options) * 2 - 1 for _ in range(3)),
+        tuple(torch.ones(batch, dtype=torch.bool, device=device) for _ in range(3)),
+        torch.randint(0, 49000, (batch, words), **options),
+        torch.ones(batch, words, dtype=torch.bool, device=device),
+        torch.randn(batch, config.max_state_dim, **options),
+    )
+    spec = _spec("smolvla", config.chunk_size, config.max_action_dim, config.num_steps)
+    shape = (config.chunk_size, config.max_action_dim)
+    return SyntheticAdapter(spec, model, "flow_backward", inputs, shape)
+
+
 def _spec(family: str, horizon: int, width: int, steps: int) -> PolicySpec:
     return PolicySpec(
         family=family, checkpoint="synthetic", cameras=("a",), optional_cameras=(), state=(),
@@ -185,7 +209,7 @@ def draw(model: nn.Module, name: str, value: torch.Tensor, generator: torch.Gene
         if isinstance(owner, nn.LayerNorm) and leaf == "weight":
             value.fill_(1.0)
         elif value.ndim == 1:
-            ones = type(owner).__name__ == "_RmsNorm"
+            ones = isinstance(owner, RmsNorm) or type(owner).__name__ == "_RmsNorm"
             value.normal_(1.0 if ones else 0.0, 0.02, generator=generator)
         else:
             fan_in = value.shape[1] if type(owner).__name__ == "CategoryLinear" else None
