@@ -3,68 +3,23 @@
 
 A bucket is one structure of inputs: shapes, dtypes, and every value that is not a tensor. Its three
 graphs (vision, prefix, the whole solver loop) read static buffers; a request copies into them and
-replays. All buckets share one memory pool: requests run one after another, stage after stage.
+replays. A front is one structure of a request on the host: its graph uploads, places and copies
+into a bucket. All share one memory pool: requests run one after another, stage after stage.
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from phyai_ros.engine.staging import Staging
+from phyai_ros.engine.structure import flatten, replace
+
 Mark = Callable[[str], None]
 
 
-# -- structures of tensors -----------------------------------------------------------------------
-def flatten(value: Any) -> tuple[list[torch.Tensor], Any]:
-    """-> the tensors in order, and a hashable description of everything else. Knows tensors,
-    tuples, lists, dicts, dataclasses and guides; any other value must be hashable."""
-    tensors: list[torch.Tensor] = []
-    return tensors, _describe(value, tensors)
-
-
-def _describe(value: Any, tensors: list[torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return ("tensor", tuple(value.shape), value.dtype)
-    if isinstance(value, tuple | list):
-        return (type(value), tuple(_describe(v, tensors) for v in value))
-    if isinstance(value, dict):
-        return (dict, tuple((k, _describe(v, tensors)) for k, v in value.items()))
-    if _is_record(value):
-        fields = tuple((k, _describe(v, tensors)) for k, v in vars(value).items())
-        return (type(value), fields)
-    return ("value", value)
-
-
-def _is_record(value: Any) -> bool:
-    """A dataclass, or a guide (``solver.Guide``)."""
-    return hasattr(value, "differentiates") or (
-        dataclasses.is_dataclass(value) and not isinstance(value, type)
-    )
-
-
-def replace(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """``value`` with its tensors taken from ``tensors``, in ``flatten``'s order."""
-    if isinstance(value, torch.Tensor):
-        return next(tensors)
-    if isinstance(value, tuple | list):
-        new = [replace(v, tensors) for v in value]
-        return type(value)(*new) if hasattr(value, "_fields") else type(value)(new)
-    if isinstance(value, dict):
-        return {k: replace(v, tensors) for k, v in value.items()}
-    if _is_record(value):
-        twin = copy.copy(value)
-        for k, v in vars(value).items():
-            object.__setattr__(twin, k, replace(v, tensors))
-        return twin
-    return value
-
-
-# -- capture -------------------------------------------------------------------------------------
 class Bucket:
     """One captured structure: static inputs, three graphs, the static answer."""
 
@@ -73,13 +28,33 @@ class Bucket:
         self.graphs: list[tuple[str, torch.cuda.CUDAGraph]] = []
         self.answer: torch.Tensor
 
-    def replay(self, tensors: list[torch.Tensor], mark: Mark) -> torch.Tensor:
+    def fill(self, tensors: list[torch.Tensor]) -> None:
         torch._foreach_copy_(self.inputs, tensors, non_blocking=True)
+
+    def replay(self, tensors: list[torch.Tensor], mark: Mark) -> torch.Tensor:
+        self.fill(tensors)
         mark("preprocess")
+        return self.run(mark)
+
+    def run(self, mark: Mark) -> torch.Tensor:
         for stage, graph in self.graphs:
             graph.replay()
             mark(stage)
         return self.answer
+
+
+class Front:
+    """A request's way from the host into its bucket."""
+
+    def __init__(self, staging: Staging, bucket: Bucket):
+        self.staging, self.bucket = staging, bucket
+        self.graph = torch.cuda.CUDAGraph()
+
+    def replay(self, leaves: list[Any], mark: Mark) -> torch.Tensor:
+        self.staging.write(leaves)
+        self.graph.replay()
+        mark("preprocess")
+        return self.bucket.run(mark)
 
 
 class Graphs:
@@ -88,7 +63,9 @@ class Graphs:
     def __init__(self, device: torch.device):
         self._pool = torch.cuda.graph_pool_handle()
         self._stream = torch.cuda.Stream(device)
+        self._device = device
         self._buckets: dict[Any, Bucket] = {}
+        self._fronts: dict[Any, Front] = {}
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -97,6 +74,36 @@ class Graphs:
         """request: anything ``flatten`` knows. -> its bucket, None where there is none."""
         tensors, structure = flatten(request)
         return self._buckets.get(structure), tensors
+
+    def front(self, staged: Any) -> tuple[Front | None, list[Any]]:
+        """staged: a request on the host. -> its front, None where there is none."""
+        leaves, structure = flatten(staged)
+        return self._fronts.get(structure), leaves
+
+    def capture_front(self, staged: Any, place: Callable[[Any], Any]) -> None:
+        """place(staged on the device) -> the request, whose bucket is captured already."""
+        leaves, structure = flatten(staged)
+        if structure in self._fronts:
+            return
+        staging = Staging(leaves, self._device)
+        staging.write(leaves)
+        there = replace(staged, iter(staging.device))
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self._stream):
+            staging.upload()
+            bucket, tensors = self.find(place(there))
+            assert bucket is not None
+            bucket.fill(tensors)
+            torch.cuda.synchronize()
+            front = Front(staging, bucket)
+            front.graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                staging.upload()
+                bucket.fill(flatten(place(there))[0])
+            finally:
+                front.graph.capture_end()
+        self._fronts[structure] = front
+        torch.cuda.synchronize()
 
     def capture(self, request: Any, stages: Callable[[Any], Iterator[tuple[str, Any]]]) -> None:
         """stages(request) yields after each stage its name and what it made; the last one is the

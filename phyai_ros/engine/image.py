@@ -167,9 +167,9 @@ def pil_bilinear(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
     h, w = image.shape[-2:]
     out = image
     if w != width:
-        out = _pil_pass(out, _pil_taps(w, width, image.device), -1)
+        out = _pil_pass(out, pil_taps(w, width, image.device), -1)
     if h != height:
-        out = _pil_pass(out, _pil_taps(h, height, image.device), -2)
+        out = _pil_pass(out, pil_taps(h, height, image.device), -2)
     return out
 
 
@@ -180,7 +180,8 @@ def _pil_pass(x: torch.Tensor, taps: tuple[torch.Tensor, torch.Tensor], dim: int
 
 
 @lru_cache(maxsize=64)
-def _pil_taps(source: int, target: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def pil_taps(source: int, target: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """index and weight [taps, target] of Pillow's BILINEAR; weights are whole, in 1 / 2^22."""
     scale = source / target
     support = max(scale, 1.0)
     rows = []

@@ -81,7 +81,7 @@ class Policy:
                 if wish is not None:
                     check_guidance(wish, self.spec)
             adapter = cast(GuidableAdapter, self.adapter)
-            guide = guidance_.guide(guidance, observations, adapter, self.device)
+            guide = guidance_.guide(guidance, observations, adapter, torch.device("cpu"))
         x = self._noise(len(observations), noise)
         return self.runner.run(observations, x, guide)
 
@@ -111,7 +111,7 @@ class Policy:
     def _noise(self, batch: int, noise: Noise | None) -> torch.Tensor:
         shape = tuple(self.adapter.noise_shape(batch))
         if noise is None:
-            return torch.randn(shape, generator=self._generator).to(self.device)
+            return torch.randn(shape, generator=self._generator)
         given = torch.as_tensor(noise, dtype=torch.float32)
         if given.shape == shape[1:] and batch == 1:
             given = given[None]
@@ -119,7 +119,7 @@ class Policy:
             raise PolicyError(f"noise: expected shape {list(shape)}, found {list(given.shape)}")
         if not torch.isfinite(given).all():
             raise PolicyError("noise: not finite")
-        return given.to(self.device)
+        return given
 
 
 def load_policy(

@@ -18,13 +18,16 @@ import numpy as np
 import torch
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.cuda_graph import Graphs, flatten, replace
+from phyai_ros.engine.cuda_graph import Graphs
 from phyai_ros.engine.layers.select import FastOperators, Operators, select
-from phyai_ros.engine.models.base import Adapter, CommittingModel, Model
+from phyai_ros.engine.models.base import Adapter, CommittingModel, Model, StagedAdapter
+from phyai_ros.engine.staging import upload
+from phyai_ros.engine.structure import flatten, replace
 from phyai_ros.engine.types import ActionChunk, Observation, PolicyError
 
 _log = logging.getLogger(__name__)
 SELECTORS = ("auto", "reference")
+_HOST = torch.device("cpu")
 
 
 class StageClock:
@@ -71,6 +74,7 @@ class Runner:
         self.device = device
         self.selector = selector
         self._solve = solver.resolve(adapter.solver)
+        self._staged = cast(StagedAdapter, adapter) if hasattr(adapter, "stage") else None
         self._graphs: Graphs | None = None
         self._batches: tuple[int, ...] = ()
         self._missed: set[Any] = set()
@@ -140,15 +144,31 @@ class Runner:
     def _capture(self, observations: Sequence[Observation]) -> None:
         assert self._graphs is not None
         with torch.inference_mode():
-            inputs = self.adapter.prepare(observations)
-            noise = torch.zeros(self.adapter.noise_shape(len(observations)), device=self.device)
+            inputs = self._inputs(observations)
+            noise = torch.zeros(self.adapter.noise_shape(len(observations)))
             for guide in self._guides(noise):
-                request = (inputs, noise, guide)
+                request = (inputs, *_moved((noise, guide), self.device))
                 if isinstance(self.operators, FastOperators):
                     with self.operators.tuning():
                         for _ in self._stages(request):
                             pass
                 self._graphs.capture(request, self._stages)
+                if self._staged is not None:
+                    staged = (self._staged.stage(observations), noise, guide)
+                    self._graphs.capture_front(staged, self._place)
+
+    def _inputs(self, observations: Sequence[Observation]) -> Any:
+        """``prepare``, with the runner's operators where the adapter knows of them."""
+        if self._staged is None:
+            return self.adapter.prepare(observations)
+        return self._staged.place(
+            upload(self._staged.stage(observations), self.device), self.operators
+        )
+
+    def _place(self, staged: Any) -> Any:
+        assert self._staged is not None
+        inputs, noise, guide = staged
+        return self._staged.place(inputs, self.operators), noise, guide
 
     def _guides(self, noise: torch.Tensor) -> list[solver.Guide | None]:
         """What to capture: where a family has the identity form, no guidance is that with weights
@@ -221,7 +241,8 @@ class Runner:
         noise: torch.Tensor,
         guide: solver.Guide | None = None,
     ) -> list[ActionChunk]:
-        """noise: float32 ``adapter.noise_shape(batch)``, on the runner's device."""
+        """noise: float32 ``adapter.noise_shape(batch)``; it and ``guide`` best on the host. The
+        host waits for the device once, at the end."""
         differentiates = guide is not None and guide.differentiates
         with _current(self.device), torch.no_grad() if differentiates else torch.inference_mode():
             return self._run(observations, noise, guide)
@@ -239,19 +260,25 @@ class Runner:
         if captured is not None:
             x = captured[: len(observations)]
         elif special:
+            noise, guide = _moved((noise, guide), self.device)
             x = self._special(observations, noise, cast(solver.Guide, guide), clock)
         else:
-            request = (adapter.prepare(observations), noise, guide)
+            inputs = self._inputs(observations)
+            request = (inputs, *_moved((noise, guide), self.device))
             clock.mark("preprocess")
             made: list[Any] = []
             for stage, result in self._stages(request):
                 clock.mark(stage)
                 made.append(result)
             x = made[-1]
-        actions = adapter.decode(x, observations)
-        normalised = x.float().cpu().numpy()
+        answer = torch.empty(x.shape, pin_memory=self.device.type == "cuda")
+        answer.copy_(x, non_blocking=True)
         clock.mark("convert")
-        stages = clock.seconds()
+        stages = clock.seconds()  # the one wait
+        begin = time.perf_counter()
+        normalised = answer.numpy()
+        actions = adapter.decode(answer, observations)
+        stages["convert"] += time.perf_counter() - begin
         if not all(np.isfinite(a).all() for a in actions):
             raise PolicyError(
                 f"{adapter.spec.checkpoint}: the policy answered with non-finite actions"
@@ -270,7 +297,7 @@ class Runner:
     ) -> torch.Tensor:
         """Guidance that needs the model's gradient or its training: the plain path."""
         model = self.adapter.model
-        inputs = self.adapter.prepare(observations)
+        inputs = self._inputs(observations)
         clock.mark("preprocess")
         features = model.vision(inputs)
         clock.mark("vision")
@@ -297,7 +324,14 @@ class Runner:
         if guide is None and "rtc_identity" in self.adapter.spec.guidance_methods:
             guide = _unguided(noise)
         filled = [*observations, *[observations[-1]] * missing]
-        request = (self.adapter.prepare(filled), *_filled((noise, guide), missing))
+        rest = _filled((noise, guide), missing)
+        if self._staged is not None:
+            staged = (self._staged.stage(filled), *_moved(rest, _HOST))
+            front, leaves = self._graphs.front(staged)
+            if front is not None:
+                self.replayed += 1
+                return front.replay(leaves, clock.mark)
+        request = (self._inputs(filled), *_moved(rest, self.device))
         bucket, tensors = self._graphs.find(request)
         if bucket is None:
             structure = flatten(request)[1]
@@ -311,6 +345,14 @@ class Runner:
             return None
         self.replayed += 1
         return bucket.replay(tensors, clock.mark)
+
+
+def _moved(request: Any, device: torch.device) -> Any:
+    """(noise, guide) with its tensors on ``device``."""
+    tensors, _ = flatten(request)
+    if all(t.device.type == device.type for t in tensors):
+        return request
+    return replace(request, iter([t.to(device, non_blocking=True) for t in tensors]))
 
 
 def _current(device: torch.device) -> AbstractContextManager[Any]:

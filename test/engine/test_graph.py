@@ -11,9 +11,9 @@ import torch
 from golden import needs_golden, relative_error, tensors
 from gr00t_case import load_e2e
 
-from phyai_ros.engine.cuda_graph import flatten, replace
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.solver import RtcIdentity
+from phyai_ros.engine.structure import flatten, replace
 from phyai_ros.engine.types import Guidance, Observation
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -74,10 +74,10 @@ def test_groot_pixels(name):
             compared += 1
     assert compared
     assert found.sum(dtype=np.int64) == _INFO["stats"][name]["sum"]
-    patches, grids = patches_of([raw], rules, vision, CPU)
+    patches, grid = patches_of(torch.from_numpy(raw)[None], rules, vision)
     stem = f"{configuration}.{which}"
-    assert [1, *grids[0]] == arrays[f"{stem}.image_grid_thw"][0].tolist()
-    pixels = patches.numpy()
+    assert [1, *grid] == arrays[f"{stem}.image_grid_thw"][0].tolist()
+    pixels = patches[0].numpy()
     first_slot = pixels[::16].reshape(-1, 3, 2, 256)[:, :, 0]
     np.testing.assert_array_equal(pixels[:8], arrays[f"{stem}.pixel_values.first_8_rows"])
     np.testing.assert_array_equal(pixels[-4:], arrays[f"{stem}.pixel_values.last_4_rows"])

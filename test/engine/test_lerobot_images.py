@@ -6,20 +6,21 @@ import pytest
 import torch
 from golden import GOLDEN, cases, needs_golden
 
+from phyai_ros.engine.kernels import letterbox
 from phyai_ros.engine.models.lerobot import Normalisation
 from phyai_ros.engine.models.lerobot_images import (
     ImageNormaliser,
     centre_crop,
     fit_left_top,
+    planes,
     resize,
-    upload,
 )
 
 pytestmark = needs_golden
 CPU = torch.device("cpu")
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 TRANSFORMS = {
-    "smolvla": lambda x: fit_left_top(x, 512, 512) * 2 - 1,
+    "smolvla": lambda x: letterbox.reference(x, 512, 512, centred=False),
     "act": lambda x: normalised(x),
     "diffusion_resize_96x128_crop_84x101": lambda x: centre_crop(
         resize(normalised(x), 96, 128), 84, 101
@@ -30,7 +31,7 @@ TRANSFORMS = {
 
 def normalised(x: torch.Tensor) -> torch.Tensor:
     statistics = {k: np.array(v, np.float32).reshape(3, 1, 1) for k, v in IMAGENET.items()}
-    return ImageNormaliser(Normalisation("MEAN_STD", 1e-8, statistics), CPU)(x)
+    return ImageNormaliser(Normalisation("MEAN_STD", 1e-8, statistics), CPU)(planes(x))
 
 
 def sample(image: torch.Tensor, how: str) -> torch.Tensor:
@@ -63,7 +64,7 @@ def arrays() -> list[tuple[str, str]]:
 def test_pixels(fixture, key):
     transform, name, how = (key + ".").split(".", 2)
     with np.load(GOLDEN / "preprocess" / "images" / "raw.npz") as raw:
-        image = TRANSFORMS[transform](upload([raw[name]], CPU))[0]
+        image = TRANSFORMS[transform](torch.from_numpy(raw[name])[None])[0]
     with np.load(GOLDEN / "preprocess" / fixture / "cases.npz") as file:
         expected = torch.from_numpy(file[key])
     torch.testing.assert_close(sample(image, how.rstrip(".")), expected, rtol=0, atol=1e-6)
@@ -75,7 +76,7 @@ def test_whole_images_by_their_sums(fixture):
     for key, expected in cases(f"preprocess/{fixture}")["stats"].items():
         transform, name = key.split(".")
         with np.load(GOLDEN / "preprocess" / "images" / "raw.npz") as raw:
-            image = TRANSFORMS[transform](upload([raw[name]], CPU))[0].double()
+            image = TRANSFORMS[transform](torch.from_numpy(raw[name])[None])[0].double()
         assert list(image.shape) == expected["shape"]
         assert image.sum().item() == pytest.approx(expected["sum"], rel=1e-6, abs=0.05)
         assert image.abs().sum().item() == pytest.approx(expected["abs_sum"], rel=1e-6)
@@ -90,3 +91,13 @@ def test_other_modes(mode):
     # A channel of no range divides by eps instead.
     expected = [0.5] * 3 if mode == "IDENTITY" else [0.0, 0.5, -1.0]
     assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_normalised_smolvla_images_are_scaled_as_the_others():
+    """A camera with statistics is normalised in front of the scaling; by the identity, both ways
+    are one."""
+    pixels = torch.randint(0, 256, (2, 30, 50, 3), dtype=torch.uint8)
+    found = fit_left_top(planes(pixels), 64, 64) * 2 - 1
+    torch.testing.assert_close(
+        found, letterbox.reference(pixels, 64, 64, centred=False), rtol=0, atol=1e-6
+    )

@@ -22,6 +22,7 @@ from phyai_ros.engine.kernels import (
     flow_step,
     gated_activation,
     gated_linear,
+    letterbox,
     rope_cache,
     row_linear,
     skinny_linear,
@@ -86,6 +87,7 @@ class Operators:
     row_linear = staticmethod(row_linear.reference)
     flow_step = staticmethod(flow_step.reference)
     attention = staticmethod(attention.reference)
+    letterbox = staticmethod(letterbox.reference)
 
 
 class FastOperators(Operators):
@@ -123,6 +125,9 @@ class FastOperators(Operators):
 
     def flow_step(self, x, v, target, weights, **options):
         return flow_step.fused(x, v, target, weights, dependent=self.dependent, **options)
+
+    def letterbox(self, pixels, rows, columns, **options):
+        return letterbox.fused(pixels, rows, columns, dependent=self.dependent, **options)
 
     def row_linear(self, x, weight, bias=None):
         if not row_linear.fits(x, weight):

@@ -71,6 +71,21 @@ class Adapter(Protocol):
         ...
 
 
+class StagedAdapter(Adapter, Protocol):
+    """An adapter whose ``prepare`` is ``place`` of what ``stage`` makes, uploaded. The runner then
+    captures the device's part, with one copy from pinned memory in front of it."""
+
+    def stage(self, observations: Sequence[Observation]) -> Any:
+        """The host's part: a structure (``structure.flatten``) of numpy arrays, CPU tensors and
+        ``staging.Stack``. Raises what ``prepare`` raises."""
+        ...
+
+    def place(self, staged: Any, operators: Any) -> Any:
+        """The device's part: ``staged`` with its arrays on the device -> the model's inputs. Reads
+        no value back and depends on nothing but the structure. operators: ``layers/select.py``."""
+        ...
+
+
 class GuidableAdapter(Adapter, Protocol):
     """An adapter whose ``spec.guidance_methods`` is not empty."""
 

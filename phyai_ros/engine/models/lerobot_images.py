@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -13,9 +11,8 @@ from phyai_ros.engine.models.lerobot import Normalisation
 from phyai_ros.engine.types import PolicyError
 
 
-def upload(images: Sequence[np.ndarray], device: torch.device) -> torch.Tensor:
-    """uint8 [H, W, 3] images of one size -> float32 [N, 3, H, W] in [0, 1]; bytes travel."""
-    pixels = torch.from_numpy(np.stack(images)).to(device, non_blocking=True)
+def planes(pixels: torch.Tensor) -> torch.Tensor:
+    """uint8 [N, H, W, 3] -> float32 [N, 3, H, W] in [0, 1]."""
     return pixels.permute(0, 3, 1, 2).float() / 255
 
 
@@ -34,6 +31,7 @@ class ImageNormaliser:
 
     def __init__(self, given: Normalisation, device: torch.device):
         self._mode = given.mode
+        self.identity = given.mode == "IDENTITY"
         stats = {
             name: torch.from_numpy(value).to(device).reshape(-1, 1, 1)
             for name, value in given.statistics.items()

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,14 +15,26 @@ from phyai_ros.engine.layers.resnet import batch_norm_tensors
 from phyai_ros.engine.models.act.config import ActConfig
 from phyai_ros.engine.models.act.model import ActInputs, ActModel
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
-from phyai_ros.engine.models.lerobot_images import ImageNormaliser, check_size, upload
+from phyai_ros.engine.models.lerobot_crop import CropResize
+from phyai_ros.engine.models.lerobot_images import ImageNormaliser, check_size, planes
 from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
+from phyai_ros.engine.staging import Stack, upload
 from phyai_ros.engine.types import Observation, PolicySpec
 
 _PREFIX = "model."
 _UNUSED = (r"model\.vae_encoder.*", LEGACY_STATISTICS)  # the first for training only
 _STEM = "model.backbone.conv1.weight"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """``ActInputs`` before the upload. images: one stack of camera bytes a camera."""
+
+    images: tuple[Any, ...]
+    state: Any
+    environment: Any
+    batch: int
 
 
 class ActAdapter:
@@ -40,6 +54,7 @@ class ActAdapter:
         self.model = model
         self.vectors = vectors
         self.dtype = dtype
+        self._fit = CropResize.of(layout)
         self._normalise = {
             key: ImageNormaliser(layout.input_normalisation(key), self.device)
             for key in spec.cameras
@@ -53,24 +68,39 @@ class ActAdapter:
         return batch, self.spec.horizon, self.spec.model_action_dim
 
     def prepare(self, observations: Sequence[Observation]) -> ActInputs:
-        return ActInputs(
+        return self.place(upload(self.stage(observations), self.device))
+
+    def stage(self, observations: Sequence[Observation]) -> Staged:
+        return Staged(
             tuple(self._images(observations, key) for key in self.spec.cameras),
-            self._vector(observations, "STATE"),
-            self._vector(observations, "ENV"),
+            self.vectors.normalised(observations, "STATE"),
+            self.vectors.normalised(observations, "ENV"),
             len(observations),
         )
 
-    def _images(self, observations: Sequence[Observation], key: str) -> torch.Tensor:
-        images = [o.images[key] for o in observations]
-        for image in images:
-            check_size(key, image, self.spec.camera_sizes[key])
-        return self._normalise[key](upload(images, self.device)).to(self.dtype)
+    def place(self, staged: Staged, operators: object = None) -> ActInputs:
+        """operators: not looked at."""
+        images = tuple(
+            self._normalise[key](self._fitted(key, planes(pixels))).to(self.dtype)
+            for key, pixels in zip(self.spec.cameras, staged.images, strict=True)
+        )
+        state, environment = (
+            None if vector is None else vector.to(self.dtype)
+            for vector in (staged.state, staged.environment)
+        )
+        return ActInputs(images, state, environment, staged.batch)
 
-    def _vector(self, observations: Sequence[Observation], kind: str) -> torch.Tensor | None:
-        values = self.vectors.normalised(observations, kind)
-        if values is None:
-            return None
-        return torch.from_numpy(values).to(self.device, self.dtype)
+    def _images(self, observations: Sequence[Observation], key: str) -> Stack:
+        images = [np.asarray(o.images[key]) for o in observations]
+        if self._fit is not None:
+            self._fit.check(key, images)
+        else:
+            for image in images:
+                check_size(key, image, self.spec.camera_sizes[key])
+        return Stack(images)
+
+    def _fitted(self, key: str, images: torch.Tensor) -> torch.Tensor:
+        return images if self._fit is None else self._fit(key, images)
 
     def decode(
         self, actions: torch.Tensor, observations: Sequence[Observation]
@@ -114,7 +144,7 @@ def load(
         horizon=config.chunk_size,
         denoising_steps=1,
         model_action_dim=config.action_dim,
-        camera_sizes=layout.camera_sizes,
+        camera_sizes={} if CropResize.of(layout) else layout.camera_sizes,
         ignores=("instruction",),
     )
     return ActAdapter(spec, model, layout, vectors, dtype)

@@ -8,6 +8,8 @@ The policy looks at the last ``n_obs_steps`` moments. They come with each reques
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,15 +23,26 @@ from phyai_ros.engine.models.lerobot_images import (
     ImageNormaliser,
     centre_crop,
     check_size,
+    planes,
     resize,
-    upload,
 )
 from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
 from phyai_ros.engine.noise_schedule import Ddim, Ddpm
+from phyai_ros.engine.staging import Stack, upload
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
 _UNUSED = (r".*\.num_batches_tracked", LEGACY_STATISTICS)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """``DiffusionInputs`` before the upload: moments of all requests, one after another. images:
+    one stack of camera bytes a camera."""
+
+    images: tuple[Any, ...]
+    state: Any
+    environment: Any
 
 
 class DiffusionAdapter:
@@ -70,11 +83,20 @@ class DiffusionAdapter:
         return batch, *rows
 
     def prepare(self, observations: Sequence[Observation]) -> DiffusionInputs:
+        return self.place(upload(self.stage(observations), self.device))
+
+    def stage(self, observations: Sequence[Observation]) -> Staged:
         moments = [m for o in observations for m in self.moments(o)]
+        return Staged(
+            tuple(self._images(moments, key) for key in self.spec.cameras),
+            self.vectors.normalised(moments, "STATE"),
+            self.vectors.normalised(moments, "ENV"),
+        )
+
+    def place(self, staged: Staged, operators: object = None) -> DiffusionInputs:
+        """operators: not looked at; resizing is torch's."""
         return DiffusionInputs(
-            self._images(moments),
-            self._vector(moments, "STATE"),
-            self._vector(moments, "ENV"),
+            self._seen(staged.images), self._vector(staged.state), self._vector(staged.environment)
         )
 
     def moments(self, observation: Observation) -> list[Observation]:
@@ -100,16 +122,21 @@ class DiffusionAdapter:
                 f"found {state.tolist()}"
             )
 
-    def _images(self, moments: Sequence[Observation]) -> torch.Tensor | None:
-        if not self.spec.cameras:
+    def _images(self, moments: Sequence[Observation], key: str) -> Stack:
+        images = [np.asarray(m.images[key]) for m in moments]
+        for image in images:
+            check_size(key, image, self.spec.camera_sizes[key])
+        return Stack(images)
+
+    def _seen(self, stacks: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        """uint8 [moments, H, W, 3] of each camera -> what the encoder sees."""
+        if not stacks:
             return None
-        planes = []
-        for key in self.spec.cameras:
-            images = [m.images[key] for m in moments]
-            for image in images:
-                check_size(key, image, self.spec.camera_sizes[key])
-            planes.append(self._normalise[key](upload(images, self.device)))
-        x = self.transform(torch.stack(planes, dim=1)).to(self.dtype)
+        views = [
+            self._normalise[key](planes(pixels))
+            for key, pixels in zip(self.spec.cameras, stacks, strict=True)
+        ]
+        x = self.transform(torch.stack(views, dim=1)).to(self.dtype)
         return x.unflatten(0, (-1, self.config.n_obs_steps))
 
     def transform(self, images: torch.Tensor) -> torch.Tensor:
@@ -120,12 +147,10 @@ class DiffusionAdapter:
             images = centre_crop(images, *self.config.crop)
         return images
 
-    def _vector(self, moments: Sequence[Observation], kind: str) -> torch.Tensor | None:
-        values = self.vectors.normalised(moments, kind)
+    def _vector(self, values: torch.Tensor | None) -> torch.Tensor | None:
         if values is None:
             return None
-        vector = torch.from_numpy(values).to(self.device, self.dtype)
-        return vector.unflatten(0, (-1, self.config.n_obs_steps))
+        return values.to(self.dtype).unflatten(0, (-1, self.config.n_obs_steps))
 
     def decode(
         self, actions: torch.Tensor, observations: Sequence[Observation]

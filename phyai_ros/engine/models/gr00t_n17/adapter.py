@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
 from phyai_ros.engine.models.gr00t_n17.read import BACKBONE, PREFIX, read_config, read_sidecars
 from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
+from phyai_ros.engine.staging import Grouped, upload
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
 IGNORED_KEYS = (r"(_groot_model\.)?backbone\.model\.lm_head\.weight",)
@@ -50,6 +52,17 @@ def load(
     return adapter
 
 
+@dataclass(frozen=True)
+class Staged:
+    """``Inputs`` before the upload; its layout's tensors are on the host. images: camera bytes,
+    placed by their number."""
+
+    images: Grouped
+    layout: Layout
+    state: Any
+    embodiments: tuple[int, ...]
+
+
 class GrootAdapter:
     """One embodiment of a checkpoint. ``model`` is set by ``load``."""
 
@@ -73,6 +86,7 @@ class GrootAdapter:
         self.rules = ImageRules.parse(sidecars.kwargs, extra, sidecars.where["images"])
         self._tokenizer = tokenizer
         self._layouts: dict[tuple[object, ...], Layout] = {}
+        self._grids: dict[tuple[int, ...], Grid] = {}
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""
         video = sidecars.modality.get("video") or {}
@@ -121,23 +135,50 @@ class GrootAdapter:
 
     # -- observation -> inputs -------------------------------------------------------------------
     def prepare(self, observations: Sequence[Observation]) -> Inputs:
+        return self.place(upload(self.stage(observations), self.device))
+
+    def stage(self, observations: Sequence[Observation]) -> Staged:
         images = []
         for observation in observations:
             views = images_in_order(observation.images, self.cameras)
             images += views * self.frames
-        patches, grids = patches_of(images, self.rules, self.config.vision, self.device)
+        grids = [self._grid(image.shape) for image in images]
         each = len(self.cameras) * self.frames
         rows = tuple(
             (self.prompt(o.instruction), tuple(grids[i * each : (i + 1) * each]))
             for i, o in enumerate(observations)
         )
         state = np.stack([self.codec.encode_state(o.state) for o in observations])
-        return Inputs(
+        return Staged(
+            images=Grouped.of(((i, 0), image) for i, image in enumerate(images)),
             layout=self.layout(rows),
-            patches=patches,
-            state=torch.from_numpy(state)[:, None].to(self.device),
+            state=state[:, None],
             embodiments=(self.sidecars.embodiment_id,) * len(observations),
         )
+
+    def place(self, staged: Staged, operators: object = None) -> Inputs:
+        """operators: not looked at; resizing is torch's."""
+        parts: dict[int, torch.Tensor] = {}
+        for pixels, places in zip(staged.images.stacks, staged.images.places, strict=True):
+            patches, _ = patches_of(pixels, self.rules, self.config.vision)
+            if len(staged.images.stacks) == 1:
+                return self._inputs(staged, patches.flatten(0, 1))
+            parts |= {i: patch for (i, _), patch in zip(places, patches, strict=True)}
+        return self._inputs(staged, torch.cat([parts[i] for i in range(len(parts))]))
+
+    def _inputs(self, staged: Staged, patches: torch.Tensor) -> Inputs:
+        return Inputs(staged.layout, patches, staged.state, staged.embodiments)
+
+    def _grid(self, shape: tuple[int, ...]) -> Grid:
+        """Patches down and across an image of this shape."""
+        known = self._grids.get(shape)
+        if known is None:
+            blank = torch.zeros(1, *shape, dtype=torch.uint8)
+            known = patches_of(blank, self.rules, self.config.vision)[1]
+            if len(self._grids) >= 64:
+                self._grids.clear()
+            self._grids[shape] = known
+        return known
 
     def prompt(self, instruction: str) -> str:
         return (
@@ -147,7 +188,7 @@ class GrootAdapter:
         )
 
     def layout(self, rows: tuple[tuple[str, tuple[Grid, ...]], ...]) -> Layout:
-        """rows: each request's text and image grids. Kept: prompts seldom change."""
+        """rows: each request's text and image grids. On the host; kept: prompts seldom change."""
         known = self._layouts.get((self.token_lengths, *rows))
         if known is None:
             merge = self.config.vision.merge
@@ -171,7 +212,7 @@ class GrootAdapter:
                 [g for _, grids in rows for g in grids],
                 image_token=self.config.image_token_id,
                 merge=merge,
-                device=self.device,
+                device=torch.device("cpu"),
             )
             if length is not None:  # one form for every prompt of a captured length
                 known = replace(known, padded=True)
@@ -183,7 +224,7 @@ class GrootAdapter:
     def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
         """The prompt lengths to capture: from the observations' own, for up to about 60 tokens
         of instruction more."""
-        own = self.prepare(observations).layout.ids.shape[1]
+        own = self.stage(observations).layout.ids.shape[1]
         first = -(-own // 16) * 16
         return tuple(first + 16 * i for i in range(5))
 

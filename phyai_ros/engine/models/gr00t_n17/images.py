@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from phyai_ros.engine import image as resize
@@ -64,7 +63,8 @@ class ImageRules:
         )
 
     def transform(self, image: torch.Tensor) -> torch.Tensor:
-        """uint8 [3, H, W] -> uint8 [3, h, w]: pad to a square, resize, centre crop, resize."""
+        """uint8 [..., 3, H, W] -> uint8 [..., 3, h, w]: pad to a square, resize, centre crop,
+        resize."""
         if self.letter_box:
             image = resize.pad_to_square(image)
         edge = self.shortest_edge or self.target[0]
@@ -100,25 +100,21 @@ def grid_of(shape: tuple[int, int], rules: ImageRules, vision: VisionConfig) -> 
 
 
 def patches_of(
-    images: Sequence[np.ndarray], rules: ImageRules, vision: VisionConfig, device: torch.device
-) -> tuple[torch.Tensor, list[Grid]]:
-    """uint8 [H, W, 3] images -> float32 patches [all, channels*temporal*patch^2] in [-1, 1], each
-    merge group contiguous and each image twice along time; and the grids."""
-    parts, grids = [], []
-    for image in images:
-        small = rules.transform(resize.upload(image, device))
-        grid = grid_of((small.shape[-2], small.shape[-1]), rules, vision)
-        small = resize.torchvision_resize(small, grid[0] * vision.patch, grid[1] * vision.patch)
-        parts.append(_patchify((small.float() - 127.5) / 127.5, grid, vision))
-        grids.append(grid)
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)), grids
+    images: torch.Tensor, rules: ImageRules, vision: VisionConfig
+) -> tuple[torch.Tensor, Grid]:
+    """uint8 [N, H, W, 3] -> float32 patches [N, patches, channels*temporal*patch^2] in [-1, 1],
+    each merge group contiguous and each image twice along time; and the grid of one image."""
+    small = rules.transform(images.movedim(-1, -3))
+    grid = grid_of((small.shape[-2], small.shape[-1]), rules, vision)
+    small = resize.torchvision_resize(small, grid[0] * vision.patch, grid[1] * vision.patch)
+    return _patchify((small.float() - 127.5) / 127.5, grid, vision), grid
 
 
-def _patchify(image: torch.Tensor, grid: Grid, vision: VisionConfig) -> torch.Tensor:
-    h, w, m, p = *grid, vision.merge, vision.patch
-    cells = image.reshape(3, h // m, m, p, w // m, m, p).permute(1, 4, 2, 5, 0, 3, 6)
-    flat = cells.reshape(h * w, 3, 1, p * p)
-    return flat.expand(-1, -1, vision.temporal, -1).reshape(h * w, -1)
+def _patchify(images: torch.Tensor, grid: Grid, vision: VisionConfig) -> torch.Tensor:
+    n, h, w, m, p = len(images), *grid, vision.merge, vision.patch
+    cells = images.reshape(n, 3, h // m, m, p, w // m, m, p).permute(0, 2, 5, 3, 6, 1, 4, 7)
+    flat = cells.reshape(n, h * w, 3, 1, p * p)
+    return flat.expand(-1, -1, -1, vision.temporal, -1).reshape(n, h * w, -1)
 
 
 def _shortest_edge(image: torch.Tensor, edge: int) -> torch.Tensor:

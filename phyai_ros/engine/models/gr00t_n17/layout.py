@@ -17,7 +17,7 @@ from phyai_ros.engine.models.gr00t_n17.vision import Grid
 
 @dataclass(frozen=True)
 class Layout:
-    """Device tensors of a batch of B prompts of at most L tokens.
+    """Tensors of a batch of B prompts of at most L tokens.
 
     ids [B, L] int64, left padded. real [B, L] bool, False = padding. positions [3, B, L] int64.
     image_mask [B, L] bool. image_index [image tokens] int64, into the flattened [B*L].

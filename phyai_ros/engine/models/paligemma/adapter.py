@@ -7,17 +7,19 @@ What differs between the ecosystems is in ``Transforms``, made by ``lerobot.py``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from phyai_ros.engine import tokenize
-from phyai_ros.engine.image import upload
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.prompt import Prompt
 from phyai_ros.engine.normalize import Normaliser
+from phyai_ros.engine.staging import Grouped, upload
 from phyai_ros.engine.tokenize import Tokenizer
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
@@ -34,15 +36,16 @@ class Transforms:
     """One checkpoint's preprocessing and postprocessing.
 
     slots: camera keys in the order of the model's image slots. absent_last: present cameras move
-    to the front (LeRobot) instead of keeping their slot (openpi). image: uint8 [3, H, W], size ->
-    float32 [3, size, size]. state, action: of the features' own width. action_width: columns
+    to the front (LeRobot) instead of keeping their slot (openpi). pillow: images are resized as
+    Pillow does it (openpi), not as torch does (LeRobot). state, action: of the features' own
+    width. action_width: columns
     of the model's output that ``action`` knows. relative: bool [action_dim], columns given
     relative to the state. dtype: of the arithmetic on the host.
     """
 
     slots: tuple[str, ...]
     absent_last: bool
-    image: Callable[[torch.Tensor, int], torch.Tensor]
+    pillow: bool
     state: Normaliser
     action: Normaliser
     action_width: int
@@ -51,6 +54,17 @@ class Transforms:
     tokenizer: Tokenizer
     max_tokens: int
     dtype: type[np.floating]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """``Inputs`` before the upload. images: camera bytes, placed as (request, slot)."""
+
+    images: Grouped
+    image_mask: Any
+    tokens: Any
+    token_mask: Any
+    state: Any
 
 
 class FlowAdapter:
@@ -80,6 +94,9 @@ class FlowAdapter:
 
     # -- observation -> inputs --------------------------------------------------------------
     def prepare(self, observations: Sequence[Observation]) -> Inputs:
+        return self.place(upload(self.stage(observations), self.device))
+
+    def stage(self, observations: Sequence[Observation]) -> Staged:
         images, mask = self._images(observations)
         states = [self._state(o) for o in observations]
         rows = [self._tokens(o.instruction, s) for o, s in zip(observations, states, strict=True)]
@@ -88,13 +105,24 @@ class FlowAdapter:
         state = np.zeros((len(states), self.model.config.state_width), np.float32)
         for row, values in zip(state, states, strict=True):
             row[: len(values)] = values
-        return Inputs(
-            images,
-            mask,
-            self._upload(tokens),
-            self._upload(token_mask),
-            self._upload(state),
-        )
+        return Staged(images, mask, tokens, token_mask, state)
+
+    def place(self, staged: Staged, operators: type[Operators] | Operators = Operators) -> Inputs:
+        side, pillow = self.model.config.vision.image_size, self.transforms.pillow
+        batch, slots = staged.image_mask.shape
+        groups = [
+            (operators.letterbox(pixels, side, side, pillow=pillow), places)
+            for pixels, places in zip(staged.images.stacks, staged.images.places, strict=True)
+        ]
+        whole = tuple((i, slot) for i in range(batch) for slot in range(slots))
+        if len(groups) == 1 and groups[0][1] == whole:
+            images = groups[0][0].view(batch, slots, 3, side, side)
+        else:
+            images = torch.full((batch, slots, 3, side, side), -1.0, device=self.device)
+            for pictures, places in groups:
+                for picture, (i, slot) in zip(pictures, places, strict=True):
+                    images[i, slot] = picture
+        return Inputs(images, staged.image_mask, staged.tokens, staged.token_mask, staged.state)
 
     def _length(self, longest: int) -> int:
         captured = next((n for n in self.token_lengths if n >= longest), None)
@@ -108,28 +136,19 @@ class FlowAdapter:
         most = self.transforms.max_tokens
         return (*(n for n in GRAPH_LENGTHS if own <= n < most), most)
 
-    def _images(self, observations: Sequence[Observation]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _images(self, observations: Sequence[Observation]) -> tuple[Grouped, np.ndarray]:
         """An absent camera's tokens are masked and take no position, so a slot that no request of
         the batch fills is left out: nothing changes but the time it would cost."""
-        size = self.model.config.vision.image_size
         placed = [self._placed(observation) for observation in observations]
         used = sorted({slot for cameras in placed for slot, _ in cameras})
-        images = torch.full((len(placed), len(used), 3, size, size), -1.0, device=self.device)
         mask = np.zeros((len(placed), len(used)), bool)
+        pictures = []
         for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True)):
-            arrays = [np.asarray(observation.images[key]) for _, key in cameras]
-            columns = [used.index(slot) for slot, _ in cameras]
-            mask[i, columns] = True
-            if columns == list(range(len(used))) and len({a.shape for a in arrays}) == 1:
-                pixels = upload(np.stack(arrays), self.device)  # one size: one upload, one resize
-                images[i] = self.transforms.image(pixels, size)
-                continue
-            for column, array in zip(columns, arrays, strict=True):
-                images[i, column] = self.transforms.image(upload(array, self.device), size)
-        return images, self._upload(mask)
-
-    def _upload(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self.device, non_blocking=True)
+            for slot, key in cameras:
+                column = used.index(slot)
+                mask[i, column] = True
+                pictures.append(((i, column), np.asarray(observation.images[key])))
+        return Grouped.of(pictures), mask
 
     def _placed(self, observation: Observation) -> list[tuple[int, str]]:
         """(slot, camera key) of the cameras that are there."""

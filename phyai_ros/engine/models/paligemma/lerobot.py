@@ -11,7 +11,6 @@ import numpy as np
 from phyai_ros.engine import normalize, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.lerobot import Feature, Layout, Normalisation, read_layout
-from phyai_ros.engine.models.paligemma import images
 from phyai_ros.engine.models.paligemma.adapter import Transforms
 from phyai_ros.engine.models.paligemma.config import (
     FlowConfig,
@@ -126,7 +125,7 @@ def _transforms(family: FlowFamily, checkpoint: Checkpoint, layout: Layout) -> T
     return Transforms(
         slots=tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key),
         absent_last=True,
-        image=images.letterbox_float,
+        pillow=False,
         state=_normaliser(layout.input_normalisation(state.key), state, layout),
         action=_normaliser(layout.action_normalisation(), layout.action, layout),
         action_width=action_dim,

@@ -16,7 +16,6 @@ import numpy as np
 
 from phyai_ros.engine import normalize, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.models.paligemma import images
 from phyai_ros.engine.models.paligemma.adapter import Transforms
 from phyai_ros.engine.models.paligemma.config import (
     FlowConfig,
@@ -60,7 +59,7 @@ def read(
     transforms = Transforms(
         slots=CAMERAS,
         absent_last=False,
-        image=images.letterbox_pillow,
+        pillow=True,
         state=normalize.openpi(statistics["state"], f"{held}: state", quantiles=quantiles),
         action=normalize.openpi(statistics["actions"], f"{held}: actions", quantiles=quantiles),
         action_width=config.action_width,

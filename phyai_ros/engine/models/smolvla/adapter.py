@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from phyai_ros.engine import guidance, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
-from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, upload
+from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, planes
 from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
 from phyai_ros.engine.models.lerobot_vectors import Vectors
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
@@ -24,6 +26,7 @@ from phyai_ros.engine.models.smolvla.model import (
     SmolVlaModel,
     rename,
 )
+from phyai_ros.engine.staging import Grouped, upload
 from phyai_ros.engine.tokenize import Tokenizer
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
@@ -32,6 +35,18 @@ _EMBEDDING = "model.vlm_with_expert.vlm.model.text_model.embed_tokens.weight"
 _EMPTY_CAMERA = ".empty_camera_"
 _TOKEN_BUCKET = 16
 """Prompts are padded to a multiple of this: nothing depends on padding, and few lengths occur."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """``SmolVlaInputs`` before the upload. images: camera bytes of each camera that occurs, placed
+    as (slot, request). image_masks: bool [slots, B]."""
+
+    images: tuple[tuple[str, Grouped], ...]
+    image_masks: Any
+    tokens: Any
+    token_mask: Any
+    state: Any
 
 
 class SmolVlaAdapter:
@@ -71,6 +86,9 @@ class SmolVlaAdapter:
         return batch, self.spec.horizon, self.spec.model_action_dim
 
     def prepare(self, observations: Sequence[Observation]) -> SmolVlaInputs:
+        return self.place(upload(self.stage(observations), self.device))
+
+    def stage(self, observations: Sequence[Observation]) -> Staged:
         images, masks = self._images(observations)
         tokens, token_mask = tokenize.pad(
             rows := [self.tokens(o.instruction) for o in observations],
@@ -82,46 +100,70 @@ class SmolVlaAdapter:
         values = self.vectors.normalised(observations, "STATE")
         if values is not None:
             state[:, : values.shape[1]] = values
+        return Staged(images, masks, tokens, token_mask, state)
+
+    def place(
+        self, staged: Staged, operators: type[Operators] | Operators = Operators
+    ) -> SmolVlaInputs:
+        slots, batch = staged.image_masks.shape
+        side = self.model.config.vlm.vision.image_size
+        images = torch.full((slots, batch, 3, side, side), -1.0, device=self.device)
+        for key, group in staged.images:
+            for pixels, places in zip(group.stacks, group.places, strict=True):
+                found = self._square(key, pixels, operators)
+                for picture, (slot, row) in zip(found, places, strict=True):
+                    images[slot, row] = picture
         return SmolVlaInputs(
-            images,
-            masks,
-            torch.from_numpy(tokens).to(self.device),
-            torch.from_numpy(token_mask).to(self.device),
-            torch.from_numpy(state).to(self.device),
+            tuple(images),
+            tuple(staged.image_masks),
+            staged.tokens,
+            staged.token_mask,
+            staged.state,
         )
 
     def _images(
         self, observations: Sequence[Observation]
-    ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+    ) -> tuple[tuple[tuple[str, Grouped], ...], np.ndarray]:
         present = [[k for k in self.spec.cameras if k in o.images] for o in observations]
         if not all(present):
             raise PolicyError(
                 f"an observation has none of the cameras {', '.join(self.spec.cameras)}; at least "
                 "one is needed"
             )
-        count, side = max(map(len, present)), self.model.config.vlm.vision.image_size
-        shape = (count, len(observations), 3, side, side)
-        images = torch.full(shape, -1.0, device=self.device)
-        mask = np.zeros((count, len(observations)), bool)
+        mask = np.zeros((max(map(len, present)), len(observations)), bool)
+        pictures: dict[str, list[tuple[tuple[int, int], np.ndarray]]] = {}
         for row, (observation, keys) in enumerate(zip(observations, present, strict=True)):
             for slot, key in enumerate(keys):
-                images[slot, row] = self.image(key, observation.images[key])
+                image = np.asarray(observation.images[key])
+                self._check_side(key, image)
+                # one group for all cameras of one normalisation
+                name = "" if self._normalise[key].identity else key
+                pictures.setdefault(name, []).append(((slot, row), image))
                 mask[slot, row] = True
-        return tuple(images), tuple(torch.from_numpy(mask).to(self.device))
+        return tuple((key, Grouped.of(group)) for key, group in pictures.items()), mask
 
-    def image(self, key: str, image: np.ndarray) -> torch.Tensor:
-        """uint8 [H, W, 3] -> float32 [3, S, S] in [-1, 1]."""
-        x = self._normalise[key](upload([image], self.device))
-        if self.model.config.resize_imgs_with_padding is not None:
-            width, height = self.model.config.resize_imgs_with_padding
-            x = fit_left_top(x, height, width)
+    def _check_side(self, key: str, image: np.ndarray) -> None:
+        given = self.model.config.resize_imgs_with_padding
         side = self.model.config.vlm.vision.image_size
-        if x.shape[-2:] != (side, side):
+        height, width = image.shape[:2] if given is None else (given[1], given[0])
+        if (height, width) != (side, side):
             raise PolicyError(
                 f"camera {key!r}: expected {side} x {side} pixels (resize_imgs_with_padding is "
-                f"null), found {image.shape[0]} x {image.shape[1]}"
+                f"{given}), found {height} x {width}"
             )
-        return (x * 2.0 - 1.0)[0]
+
+    def _square(
+        self, key: str, pixels: torch.Tensor, operators: type[Operators] | Operators
+    ) -> torch.Tensor:
+        """uint8 [N, H, W, 3] -> float32 [N, 3, S, S] in [-1, 1]. key: of the camera whose
+        normalisation is not the identity, else empty."""
+        side = self.model.config.vlm.vision.image_size
+        if not key:
+            return operators.letterbox(pixels, side, side, centred=False)
+        x = self._normalise[key](planes(pixels))
+        if self.model.config.resize_imgs_with_padding is not None:
+            x = fit_left_top(x, side, side)
+        return x * 2.0 - 1.0
 
     def tokens(self, instruction: str) -> list[int]:
         """Token ids of the prompt, cut to the model's limit."""

@@ -1,0 +1,128 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A request's way onto the device: host arrays, side by side in one pinned buffer, in one copy.
+
+An adapter whose ``prepare`` is two parts, ``stage`` on the host and ``place`` on the device (see
+``models/base.py``), has the second captured with the copy in front of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from phyai_ros.engine.structure import flatten, replace
+
+_ALIGN = 256
+"""Bytes; what the fastest copies and the widest loads of any device ask for."""
+
+
+class Stack:
+    """Arrays of one shape and dtype, to lie side by side on the device: [len, *shape]. They are
+    read when the request is written, not copied before."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]):
+        self.arrays = tuple(arrays)
+        self.shape = (len(self.arrays), *self.arrays[0].shape)
+        self.dtype = self.arrays[0].dtype
+
+    def write(self, out: np.ndarray) -> None:
+        for row, array in zip(out, self.arrays, strict=True):
+            np.copyto(row, array)
+
+
+Host = np.ndarray | torch.Tensor | Stack
+"""What a staged request is made of."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Images by their size. stacks: [images, H, W, 3] of each size. places: where each image of
+    each stack belongs."""
+
+    stacks: tuple[Any, ...]
+    places: tuple[tuple[tuple[int, int], ...], ...]
+
+    @staticmethod
+    def of(images: Iterable[tuple[tuple[int, int], np.ndarray]]) -> Grouped:
+        """images: (place, uint8 [H, W, 3]) in any order."""
+        groups: dict[tuple[int, ...], list[tuple[tuple[int, int], np.ndarray]]] = {}
+        for place, image in images:
+            groups.setdefault(image.shape, []).append((place, image))
+        return Grouped(
+            tuple(Stack([image for _, image in group]) for group in groups.values()),
+            tuple(tuple(place for place, _ in group) for group in groups.values()),
+        )
+
+
+class Staging:
+    """Room for one structure of host arrays: pinned on the host, and as large on the device.
+
+    ``host`` and ``device`` hold one tensor an array, views of either buffer.
+    """
+
+    def __init__(self, leaves: Sequence[Host], device: torch.device):
+        starts, size = [], 0
+        for leaf in leaves:
+            starts.append(size)
+            size += -(-_bytes(leaf) // _ALIGN) * _ALIGN
+        pinned = device.type == "cuda"
+        self._host = torch.empty(max(size, 1), dtype=torch.uint8, pin_memory=pinned)
+        self._device = torch.empty(max(size, 1), dtype=torch.uint8, device=device)
+        self.device = [
+            _view(self._device, leaf, at) for leaf, at in zip(leaves, starts, strict=True)
+        ]
+        self._rows = [
+            _view(self._host, leaf, at).numpy() for leaf, at in zip(leaves, starts, strict=True)
+        ]
+
+    def write(self, leaves: Sequence[Host]) -> None:
+        """Fill the pinned buffer. The copy of the request before must have ended."""
+        for out, leaf in zip(self._rows, leaves, strict=True):
+            if isinstance(leaf, Stack):
+                leaf.write(out)
+            else:
+                np.copyto(out, leaf.numpy() if isinstance(leaf, torch.Tensor) else leaf)
+
+    def upload(self) -> None:
+        """One copy; does not make the host wait."""
+        self._device.copy_(self._host, non_blocking=True)
+
+
+def upload(staged: Any, device: torch.device) -> Any:
+    """``staged`` with its arrays as tensors on ``device``, through one copy; on the CPU they are
+    used where they are, where torch can hold them."""
+    leaves, _ = flatten(staged)
+    if device.type == "cpu":
+        return replace(staged, iter([_tensor(leaf) for leaf in leaves]))
+    room = Staging(leaves, device)
+    room.write(leaves)
+    room.upload()
+    return replace(staged, iter(room.device))
+
+
+def _tensor(leaf: Host) -> torch.Tensor:
+    if isinstance(leaf, torch.Tensor):
+        return leaf
+    array = np.stack(leaf.arrays) if isinstance(leaf, Stack) else leaf
+    if not array.flags.writeable or any(s < 0 for s in array.strides):
+        array = array.copy()  # torch can hold neither
+    return torch.from_numpy(array)
+
+
+def _torch_dtype(leaf: Host) -> torch.dtype:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype
+    return torch.from_numpy(np.empty(0, leaf.dtype)).dtype
+
+
+def _bytes(leaf: Host) -> int:
+    return math.prod(leaf.shape) * _torch_dtype(leaf).itemsize
+
+
+def _view(buffer: torch.Tensor, leaf: Host, at: int) -> torch.Tensor:
+    return buffer[at : at + _bytes(leaf)].view(_torch_dtype(leaf)).view(tuple(leaf.shape))
