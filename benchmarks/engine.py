@@ -32,9 +32,6 @@ from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
 BOUNDS_MS = {
-    "pi05_48": 11.0, "pi05_200": 12.0, "pi0_48": 11.5, "gr00t": 8.0, "smolvla": 5.0,
-    "pi05_48_b32": 260.0,
-}  # fmt: skip
     "pi05_48": 11.0,
     "pi05_200": 12.0,
     "pi0_48": 11.5,
