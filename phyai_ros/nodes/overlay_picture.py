@@ -94,15 +94,13 @@ def _cross(picture: np.ndarray, point: np.ndarray, scale: int) -> None:
 
 
 def _words(picture: np.ndarray, lines: Sequence[str], scale: int) -> None:
-    size, step = 0.36 * scale, 12 * scale
-    y = picture.shape[0] - step * (len(lines) - 1) - 4 * scale
-    for line in lines:
-        for colour, thick in ((_EDGE, 2 * scale), (_TOOL, max(1, scale // 2))):
-            cv2.putText(
-                picture, line, (4 * scale, y), cv2.FONT_HERSHEY_SIMPLEX, size, colour, thick,
-                cv2.LINE_AA,
-            )  # fmt: skip
-        y += step
+    step = 12 * scale
+    strip = picture[-step * len(lines) - 4 * scale :]
+    np.copyto(strip, strip // 4)
+    for number, line in enumerate(lines):
+        place = (4 * scale, picture.shape[0] - step * (len(lines) - 1 - number) - 4 * scale)
+        font, size = cv2.FONT_HERSHEY_SIMPLEX, 0.36 * scale
+        cv2.putText(picture, line, place, font, size, _TOOL, 1, cv2.LINE_AA)
 
 
 def _drawable(points: np.ndarray) -> bool:

@@ -24,12 +24,15 @@ KINDS = {
     "/forward_position_controller/commands": Float64MultiArray,
     "/camera/scene/image_raw": Image,
     "/camera/wrist/image_raw": Image,
+    "/phyai/overlay/scene": Image,
+    "/phyai/overlay/wrist": Image,
 }
 
 
 @pytest.fixture(scope="module")
 def topics():
-    nodes = interfaces(robots.load("ur10e"), ("policy_node", "handoff_node", "sim_node"))
+    every = ("policy_node", "handoff_node", "overlay_node", "sim_node")
+    nodes = interfaces(robots.load("ur10e"), every)
     published = set().union(*(node.publish for node in nodes.values()))
     assert set(KINDS) <= published
     return published

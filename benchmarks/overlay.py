@@ -1,0 +1,105 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What ``overlay:=true`` costs the control tick: runs with and without it, in turns.
+
+Both pictures are listened to, so that they are drawn. Adds a row to benchmarks/results/overlay.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import children
+import numpy as np
+import rclpy
+import record
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from sensor_msgs.msg import Image
+
+from phyai_ros.nodes import qos
+from phyai_ros.nodes.topics import OVERLAY
+
+
+class Audience:
+    """Listens to both overlay topics on a thread of its own."""
+
+    def __init__(self) -> None:
+        self.pictures = 0
+        self._context = Context()
+        rclpy.init(context=self._context, args=[], domain_id=int(os.environ["ROS_DOMAIN_ID"]))
+        self._node = rclpy.create_node("bench_audience", context=self._context)
+        for role in ("scene", "wrist"):
+            self._node.create_subscription(Image, f"{OVERLAY}/{role}", self._on, qos.overlay())
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._executor.spin, daemon=True)
+        self._thread.start()
+
+    def _on(self, message: Image) -> None:
+        self.pictures += 1
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self._thread.join(5)
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+
+def run(overlay: bool, seconds: int) -> tuple[dict[str, Any], int]:
+    """A report's ticks, and how many pictures came."""
+    os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    audience = Audience()
+    words = ["sim:=true", f"duration:={seconds}", f"overlay:={str(overlay).lower()}"]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            with children.python(
+                *("-m", "phyai_ros.tools", "up", *words, f"out:={folder}"),
+                patience=20.0,
+                stdout=sys.stderr,
+            ) as graph:
+                graph.wait()
+            report = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
+    finally:
+        audience.close()
+    return report["ticks"], audience.pictures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=30, help="of each run")
+    parser.add_argument("--pairs", type=int, default=3)
+    options = parser.parse_args()
+    done = [
+        run(overlay, options.seconds) for _ in range(options.pairs) for overlay in (False, True)
+    ]
+    values: dict[str, Any] = {}
+    for name, runs in (("without", done[::2]), ("with", done[1::2])):
+        values[name] = {
+            "ticks": sum(ticks["total"] for ticks, _ in runs),
+            "jitter_p50_ms": [round(1e3 * ticks["jitter"]["p50"], 3) for ticks, _ in runs],
+            "jitter_p99_ms": [round(1e3 * ticks["jitter"]["p99"], 3) for ticks, _ in runs],
+            "deadline_misses": sum(ticks["deadline_misses"] for ticks, _ in runs),
+            "starved_ticks": sum(ticks["starved"] for ticks, _ in runs),
+            "pictures": sum(pictures for _, pictures in runs),
+        }
+    worst = float(np.median(values["with"]["jitter_p99_ms"]))
+    kept = values["with"]["deadline_misses"] == 0 and worst < 2.0 and values["with"]["pictures"] > 0
+    what = "up sim:=true at 20 Hz with and without overlay:=true, both pictures listened to"
+    wanted = {"jitter_p99_ms_below": 2.0, "deadline_misses": 0}
+    entry = record.row("overlay", {"what": what, **values, "wanted": wanted, "passed": kept})
+    record.save("overlay.jsonl", entry)
+    print(json.dumps(entry))
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
