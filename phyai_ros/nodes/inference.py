@@ -9,10 +9,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from phyai_ros.control.align import Frame, NotReady
-from phyai_ros.control.chunk import sources
+from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
 from phyai_ros.nodes.diagnostics import Reasons, Window
 from phyai_ros.nodes.sensors import FrameSource
@@ -21,19 +19,14 @@ from phyai_ros.nodes.slot import Slot
 
 @dataclass(frozen=True)
 class Answer:
-    """A chunk on its way out. positions: float64 [horizon, joints], robot units. stages: seconds
-    by stage, all but ``deliver``. sources: as in control.chunk.Chunk."""
+    """A chunk on its way out. stages: seconds by stage, all but ``deliver``."""
 
-    request: Request
-    stamp: float
-    instruction: str
-    positions: np.ndarray
+    chunk: Chunk
     stages: Mapping[str, float]
-    sources: Mapping[str, float]
 
 
-Infer = Callable[[Frame, Request], tuple[np.ndarray, Mapping[str, float], str]]
-"""Frame and request -> positions [horizon, joints], the engine's stages, instruction used."""
+Infer = Callable[[Frame, Request], tuple[Chunk, Mapping[str, float]]]
+"""Frame and request -> the chunk that answers it, the engine's stages."""
 
 
 class InferenceLoop:
@@ -104,13 +97,12 @@ class InferenceLoop:
         try:
             frame = self._source.wait_frame(request.not_before, self._timeout, self._superseded)
             started = time.perf_counter()
-            positions, stages, instruction = self._infer(frame, request)
+            chunk, stages = self._infer(frame, request)
             stages = {"wait": frame.wait, **stages}
-            made_of = sources(frame)
             if self._stop:  # where it would go may by now belong to a later activation
                 self.dropped.add("stopped")
                 return None
-            self._publish(Answer(request, frame.stamp, instruction, positions, stages, made_of))
+            self._publish(Answer(chunk, stages))
         except NotReady as refusal:
             waited = time.monotonic() - began
             if self._superseded():

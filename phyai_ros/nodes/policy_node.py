@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from std_msgs.msg import String
 
 from phyai_ros import robots
 from phyai_ros.control import methods
+from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
@@ -223,17 +223,14 @@ class PolicyNode(lifecycle.ManagedNode):
 
     # -- engine thread -----------------------------------------------------------------------
 
-    def _infer(self, frame: Frame, request: Request) -> tuple[np.ndarray, Mapping[str, float], str]:
+    def _infer(self, frame: Frame, request: Request) -> tuple[Chunk, Mapping[str, float]]:
         history = self._history.before(frame.stamp)
         with self._engine:
             answered = self._answering.answer(frame, request, self._instruction, history)
-        return answered.chunk.positions, answered.stages, answered.chunk.instruction
+        return answered.chunk, answered.stages
 
     def _publish(self, answer: Answer) -> None:
-        chunk = self._answering.chunk(
-            answer.request, answer.stamp, answer.instruction, answer.positions, answer.sources
-        )
-        self._chunks.publish(convert.fill_chunk(ActionChunk(), chunk, answer.stages))
+        self._chunks.publish(convert.fill_chunk(ActionChunk(), answer.chunk, answer.stages))
 
     def _on_change(self) -> None:
         self._changed = True  # the executor's thread logs and publishes it

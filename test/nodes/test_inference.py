@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 
 from phyai_ros.control.align import CameraStream, ObservationAligner
+from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
 from phyai_ros.nodes.inference import Answer, InferenceLoop
 from phyai_ros.nodes.sensors import FrameSource
+
+
+def chunk(frame, request, position=0.0):
+    rows = np.full((2, 1), position)
+    return Chunk(request.request_id, request.epoch, frame.stamp, ("pan",), 0.05, rows, committed=1)
 
 
 class Rig:
@@ -31,7 +37,7 @@ class Rig:
         self.loop.start()
 
     def echo(self, frame, request):
-        return np.full((2, 1), frame.joints["pan"]), {"solver": 0.5}, request.instruction
+        return chunk(frame, request, frame.joints["pan"]), {"solver": 0.5}
 
     def publish(self, answer):
         self.answers.append(answer)
@@ -81,7 +87,9 @@ def test_a_request_waits_for_an_observation_that_is_not_older(make):
     rig.see(100.2, 0.2)
     assert rig.published.acquire(timeout=20)
     answer = rig.answers[0]
-    assert (answer.stamp, answer.positions[0, 0], answer.request.request_id) == (100.2, 0.2, 1)
+    found = answer.chunk
+    assert (found.stamp, found.positions[0, 0], found.request_id) == (100.2, 0.2, 1)
+    assert found.committed == 1  # all that the policy says of its chunk goes out
     assert set(answer.stages) == {"wait", "solver"}
 
 
@@ -91,7 +99,7 @@ def test_a_newer_request_replaces_one_that_still_waits(make):
     rig.ask(2, instruction="other")
     rig.see(100.0)
     assert rig.published.acquire(timeout=20)
-    assert [a.request.request_id for a in rig.answers] == [2]
+    assert [a.chunk.request_id for a in rig.answers] == [2]
     assert rig.loop.slot.replaced + rig.loop.dropped.as_dict().get("superseded", 0) == 1
 
 
@@ -122,7 +130,7 @@ def test_no_failure_ends_the_thread(make, error, says):
         failure = next(failures)
         if failure is not None:
             raise failure
-        return np.zeros((1, 1)), {}, ""
+        return chunk(frame, request), {}
 
     rig = make(infer)
     rig.see(100.0)
@@ -145,8 +153,8 @@ def test_a_cleared_source_answers_nothing_from_before(make):
         rig.see(50.0 + 0.1 * k, 0.3)
         if rig.published.acquire(timeout=0.2):
             break
-    assert [a.stamp < 100.0 for a in rig.answers] == [True]
-    assert rig.answers[0].positions[0, 0] == 0.3
+    assert [a.chunk.stamp < 100.0 for a in rig.answers] == [True]
+    assert rig.answers[0].chunk.positions[0, 0] == 0.3
 
 
 def test_an_answer_that_comes_after_the_stop_is_not_published(make):
@@ -155,7 +163,7 @@ def test_an_answer_that_comes_after_the_stop_is_not_published(make):
     def infer(frame, request):
         entered.set()
         assert go_on.wait(20)
-        return np.zeros((1, 1)), {}, ""
+        return chunk(frame, request), {}
 
     rig = make(infer)
     rig.see(100.0)
