@@ -107,7 +107,9 @@ class Ensemble(Replace):
         if not np.isfinite(decay):
             raise ValueError(f"decay: expected a finite number, found {decay}")
         self._decay = decay
-        self.clear()
+        # Of each tick from ``_first`` on: the weighted sum of its predictions, that of their
+        # weights, their number.
+        self._first, self._sums = 0, np.zeros((0, 0))
 
     def splice(self, old: Plan | None, new: Plan, tick: int, held: np.ndarray) -> Plan:
         fresh = new.between(tick, new.end)
@@ -125,8 +127,6 @@ class Ensemble(Replace):
         return _with_rows(new, tick, np.where(held, fresh, sums[:n, :joints] / sums[:n, -2:-1]))
 
     def clear(self) -> None:
-        # Of each tick from ``_first`` on: the weighted sum of its predictions, that of their
-        # weights, their number.
         self._first, self._sums = 0, np.zeros((0, 0))
 
 
