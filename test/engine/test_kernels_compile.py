@@ -15,6 +15,7 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     flow_step,
     gated_activation,
     gated_linear,
+    letterbox,
     rope_cache,
     row_linear,
     skinny_linear,
@@ -34,7 +35,7 @@ KERNELS = {
         {"q_ptr": HALF, "k_ptr": HALF, "v_ptr": HALF, "exists_ptr": "*u8", "out_ptr": HALF,
          "sum_ptr": HALF, "scale": "fp32"},
         {"KV": 1, "GROUP": 8, "D": 48, "WIDE": 64, "Q_PARTS": True, "Q_BIAS": True, "MASKED": True,
-         "CAUSAL": True, "SPLITS": 3, "ROWS": 64, "KEYS": 64, "IEEE": False},
+         "CAUSAL": True, "OWN_LAST": True, "SPLITS": 3, "ROWS": 64, "KEYS": 64, "IEEE": False},
     ),
     "join": (
         attention.join_kernel,
@@ -56,6 +57,17 @@ KERNELS = {
         {"x_ptr": HALF, "w_ptr": HALF, "out_ptr": HALF},
         {"DEPTH_TOTAL": 1024, "LINES": 16, "ROWS": 64, "COLUMNS": 32, "DEPTH": 64,
          "ACTIVATION": "gelu_tanh", "IEEE": False},
+    ),
+    "letterbox": (
+        letterbox.letterbox_kernel,
+        {"pixels_ptr": "*u8", "y_at_ptr": "*i32", "x_at_ptr": "*i32"},
+        {"Y_TAPS": 2, "X_TAPS": 2, "PILLOW": False, "BLOCK": 256},
+    ),
+    "letterbox_pillow": (
+        letterbox.letterbox_kernel,
+        {"pixels_ptr": "*u8", "y_at_ptr": "*i32", "x_at_ptr": "*i32", "y_weight_ptr": "*i32",
+         "x_weight_ptr": "*i32"},
+        {"Y_TAPS": 7, "X_TAPS": 7, "PILLOW": True, "BLOCK": 256},
     ),
     "rope_cache": (
         rope_cache.rope_cache_kernel,

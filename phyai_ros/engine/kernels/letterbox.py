@@ -49,8 +49,9 @@ def reference(
 @jit
 def letterbox_kernel(
     pixels_ptr, out_ptr, y_at_ptr, y_weight_ptr, x_at_ptr, x_weight_ptr,
-    HEIGHT, WIDTH, ROWS, COLUMNS, TALL, WIDE, TOP, LEFT, Y_TAPS, X_TAPS,
-    PILLOW: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
+    HEIGHT, WIDTH, ROWS, COLUMNS, TALL, WIDE, TOP, LEFT,
+    Y_TAPS: tl.constexpr, X_TAPS: tl.constexpr, PILLOW: tl.constexpr, BLOCK: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     """A program: BLOCK pixels of one plane."""
     image = (tl.program_id(1) // 3).to(tl.int64)
@@ -110,8 +111,9 @@ def fused(
     options = {"launch_pdl": True} if dependent else {}
     letterbox_kernel[(-(-rows * columns // block), 3 * count)](
         pixels, out, y_at, y_weight, x_at, x_weight,
-        height, width, rows, columns, *size, top, left, len(y_at), len(x_at),
-        PILLOW=pillow, BLOCK=block, PDL=dependent, num_warps=4, **options,
+        height, width, rows, columns, *size, top, left,
+        Y_TAPS=len(y_at), X_TAPS=len(x_at), PILLOW=pillow, BLOCK=block, PDL=dependent,
+        num_warps=4, **options,
     )  # fmt: skip
     return out
 
