@@ -12,7 +12,7 @@ from typing import Any
 
 from phyai_ros.bags.writer import BagWriter
 
-FLUSH_EVERY = 1.0
+FLUSH_EVERY = 0.5
 """Seconds of recording that the death of the process may cost."""
 
 

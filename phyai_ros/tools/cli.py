@@ -23,6 +23,7 @@ COMMANDS = {
     "play": "publish a bag",
     "study": "compare handoff methods under delay, in closed loop on a virtual clock",
     "roofline": "whether policy or robot sets the pace, and the slack to the next handoff",
+    "soak": "run the whole system under faults and judge it",
     "bench": "print the numbers the project answers for",
 }
 _ROS = "ROS 2, which is not on this machine or not sourced (. scripts/env.sh)"

@@ -4,20 +4,28 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from phyai_ros import robots
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.bags.writer import STORAGES, BagWriter
 from phyai_ros.tools import console
 
+if TYPE_CHECKING:
+    from phyai_ros.tools.record_node import RecordNode
+
+_OFTEN = 0.1
+_ROOM_EVERY = 0.5
+"""Seconds between two looks at the recorder, and at a disk that was full."""
 _EPILOG = """examples:
   phyai-ros record --robot ur10e
   phyai-ros record --robot my_arm.yaml --out bags/monday --duration 60
@@ -38,10 +46,14 @@ def main(words: Sequence[str]) -> int:
         console.fail(str(error))
         return 2
     path = Path(options.out or f"runs/bags/{datetime.now():%Y-%m-%d_%H-%M-%S}")
-    try:
-        recorder = BagRecorder(
+
+    def open_bag(path: Path) -> BagRecorder:
+        return BagRecorder(
             lambda: BagWriter(path, options.storage), options.queue << 20, options.reserve << 20
         )
+
+    try:
+        recorder = open_bag(path)
     except Exception as error:  # rosbags has its own kinds
         console.fail(f"--out {path}: {error}")
         return 2
@@ -50,23 +62,62 @@ def main(words: Sequence[str]) -> int:
     def on_signal(number: int, frame: FrameType | None) -> None:
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, on_signal)
+    for told in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(told, on_signal)
     from phyai_ros.tools.record_node import RecordNode  # rclpy takes a moment
 
     node = RecordNode(robot, recorder, options.topics)
     console.say("info", f"recording into {path}; Ctrl-C ends it")
     end = time.monotonic() + (options.duration or float("inf"))
+    status, number = 0, 1
+    while True:
+        _wait(node, recorder, stop, end)
+        if recorder.failure is None or not options.keep_going:
+            break
+        node.say()
+        status = _report(path, recorder, [])
+        number += 1
+        following = path.with_name(f"{path.name}_{number}")
+        again = _when_there_is_room(following, open_bag, options.reserve << 20, stop, end)
+        if again is None:
+            node.close()
+            return 1
+        path, recorder = following, again
+        node.write_into(recorder)
+        node.say()
+        console.say("info", f"recording goes on in {path}")
+    node.close()
+    recorder.close()
+    return _report(path, recorder, node.absent()) or status
+
+
+def _wait(node: RecordNode, recorder: BagRecorder, stop: threading.Event, end: float) -> None:
+    """Until the recorder ends by itself, or is told to."""
     told: set[str] = set()
     while recorder.running and not stop.is_set() and time.monotonic() < end:
-        stop.wait(min(0.5, max(0.0, end - time.monotonic())))
+        stop.wait(min(_OFTEN, max(0.0, end - time.monotonic())))
         for notice in node.notices():
             if notice not in told:
                 told.add(notice)
                 console.say("warning", notice)
-    node.close()
-    recorder.close()
-    return _report(path, recorder, node.absent())
+
+
+def _when_there_is_room(
+    path: Path,
+    open_bag: Callable[[Path], BagRecorder],
+    reserve: int,
+    stop: threading.Event,
+    end: float,
+) -> BagRecorder | None:
+    """The next bag, as soon as the disk takes it; None when the recording shall end before."""
+    while not stop.is_set() and time.monotonic() < end:
+        try:
+            if shutil.disk_usage(path.parent).free >= 2 * reserve:
+                return open_bag(path)
+        except Exception:  # the disk again, in rosbags' own kinds
+            shutil.rmtree(path, ignore_errors=True)
+        stop.wait(_ROOM_EVERY)
+    return None
 
 
 def _report(path: Path, recorder: BagRecorder, absent: list[str]) -> int:
@@ -104,6 +155,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="0: no limit")
     parser.add_argument(
         "--queue", type=int, default=256, metavar="MB", help="waiting for the disk (%(default)s)"
+    )
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="when the disk fails, wait for room and go on in DIR_2, DIR_3, ...",
     )
     parser.add_argument(
         "--reserve", type=int, default=64, metavar="MB", help="end when less is free (%(default)s)"

@@ -16,7 +16,8 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.signals import SignalHandlerOptions
 
 from phyai_ros.bags.recorder import BagRecorder
-from phyai_ros.nodes import qos
+from phyai_ros.nodes import diagnostics, qos
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
 from phyai_ros.nodes.message_types import message_class
 from phyai_ros.nodes.recorded_qos import to_rosbags
 from phyai_ros.robots.robot import Robot
@@ -56,11 +57,13 @@ class RecordNode:
         )
         self._subscriptions: dict[str, Any] = {}
         self._refused: dict[str, str] = {}
+        self._recorded: dict[str, tuple[str, list[Any]]] = {}
         self._context = rclpy.Context()
         rclpy.init(context=self._context, args=[], signal_handler_options=SignalHandlerOptions.NO)
         self._node = rclpy.create_node(
             f"phyai_record_{os.getpid()}", context=self._context, enable_rosout=False
         )
+        self._diagnostics = diagnostics.Publisher(self._node, [self._statuses])
         self._look()
         self._node.create_timer(_OFTEN, self._look)
         self._executor = SingleThreadedExecutor(context=self._context)
@@ -76,11 +79,35 @@ class RecordNode:
     def notices(self) -> list[str]:
         return list(self._refused.values())
 
+    def write_into(self, recorder: BagRecorder) -> None:
+        """Go on in another bag."""
+        for name, (type_, kept) in list(self._recorded.items()):
+            recorder.add_topic(name, type_, kept)
+        self._recorder = recorder
+
+    def say(self) -> None:
+        """Publish the state of the recording now, not only with the next second."""
+        self._executor.create_task(self._diagnostics.publish)
+
     def close(self) -> None:
         self._executor.shutdown(timeout_sec=2.0)
         self._thread.join(timeout=2.0)
         self._node.destroy_node()
         self._context.try_shutdown()
+
+    def _statuses(self) -> list[Status]:
+        recorder = self._recorder
+        lost = recorder.dropped.total()
+        level = ERROR if recorder.failure else WARN if lost else OK
+        text = f"{recorder.bytes / 1e6:.0f} MB" + (f", {lost} messages dropped" if lost else "")
+        return [
+            Status(
+                "recording",
+                level,
+                recorder.failure or text,
+                {"bytes": recorder.bytes, "dropped messages": lost},
+            )
+        ]
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
@@ -107,6 +134,7 @@ class RecordNode:
             self._refused[topic] = f"{name}: not recorded: {error}"
             self._subscriptions[topic] = None
             return
+        self._recorded[name] = type_, kept
         self._recorder.add_topic(name, type_, kept)
 
         def callback(data: bytes, info: dict[str, int]) -> None:

@@ -1,0 +1,134 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""One soak: start, wait until the arm moves, fault after fault, stop, judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from phyai_ros.tools.soaking import recordings, schedule
+from phyai_ros.tools.soaking.inject import inject
+from phyai_ros.tools.soaking.schedule import Fault
+from phyai_ros.tools.soaking.system import System
+from phyai_ros.tools.soaking.verdict import Injected, Verdict, judge
+
+FIRST_COMMAND = 90.0
+PATIENCE = 60.0
+"""s to wait for a recovery before the run is given up."""
+SETTLED = 1.5
+"""s of driving before the next fault: it shall meet a moving arm, and be the only one."""
+_STEP = 0.05
+
+
+class Soak:
+    """minutes: of faults; every kind comes once, whatever that takes, up to three times of it.
+    progress: called with each fault and what came of it so far, for people."""
+
+    def __init__(
+        self,
+        system: System,
+        seed: int,
+        minutes: float,
+        patience: float,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.injected: list[Injected] = []
+        self._system, self._seed, self._minutes = system, seed, minutes
+        self._patience, self._progress = patience, progress
+        self._sampled = 0.0
+        self.seconds = 0.0
+
+    def run(self) -> Verdict:
+        system = self._system
+        orphans: list[str] = []
+        try:
+            system.start()
+            self._go()
+        except KeyboardInterrupt:
+            system.broken.append("stopped before its end")
+        finally:
+            orphans = system.stop()
+        return judge(
+            self.injected,
+            system.timeline,
+            system.memory.judged(),
+            system.recordings.checked,
+            orphans,
+            system.broken,
+            self._patience,
+        )
+
+    def _go(self) -> None:
+        if not self._until_driven(time.time(), FIRST_COMMAND):
+            self._system.broken.append(f"no command in {FIRST_COMMAND:g} s")
+            return
+        began = time.monotonic()
+        for fault, again in self._faults(began):
+            self.seconds = time.monotonic() - began
+            if again and self.seconds > 60.0 * self._minutes:
+                return
+            if self.seconds > 180.0 * self._minutes:
+                self._system.broken.append("not every kind of fault came in the time")
+                return
+            if not self._one(fault):
+                return
+
+    def _faults(self, began: float):  # type: ignore[no-untyped-def]
+        """(fault, whether its kind came before). In the second half nothing is killed, so that
+        processes grow old enough for their memory to be judged."""
+        robot = schedule.Robot(tuple(self._system.robot.cameras), self._system.robot.joint_names)
+        number = 0
+        while True:
+            calm = number > 0 and time.monotonic() - began > 30.0 * self._minutes
+            for fault in schedule.round_of(self._seed, number, robot, calm=calm):
+                yield fault, number > 0
+            number += 1
+
+    def _one(self, fault: Fault) -> bool:
+        """Whether the run can go on."""
+        system = self._system
+        system.new_task()
+        if not self._until_settled():
+            system.broken.append(f"before {fault}: the arm was not driven for {PATIENCE:g} s")
+            return False
+        self._progress(str(fault))
+        one = inject(system, fault, self._wait)
+        self.injected.append(one)
+        if not self._until_driven(one.ended, PATIENCE):
+            system.broken.append(f"after {fault}: no recovery in {PATIENCE:g} s")
+            return False
+        for text in system.dead():
+            system.broken.append(f"after {fault}: {text}")
+            return False
+        system.recordings.check()
+        if system.recordings.bytes() > recordings.LARGEST and system.recordings.pid is not None:
+            system.recordings.stop()
+            system.recordings.start()
+        return True
+
+    def _until_driven(self, after: float, patience: float) -> bool:
+        """Wait for a chunk that first drives the arm after a moment."""
+        end = time.monotonic() + patience
+        while self._system.timeline.resumed(after) is None:
+            if time.monotonic() > end or self._system.dead():
+                return False
+            self._wait(_STEP)
+        return True
+
+    def _until_settled(self) -> bool:
+        end = time.monotonic() + PATIENCE
+        while True:
+            now = time.time()
+            if self._system.timeline.acted_throughout(now - SETTLED, now):
+                return True
+            if time.monotonic() > end or self._system.dead():
+                return False
+            self._wait(_STEP)
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if time.monotonic() - self._sampled >= 1.0:
+                self._sampled = time.monotonic()
+                self._system.sample_memory()
+            time.sleep(min(left, 0.2))
