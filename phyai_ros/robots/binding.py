@@ -70,10 +70,12 @@ class Binding:
 
     def _maps(self, side: str) -> dict[str, ValueMapping]:
         maps = {}
+        convention = self.robot.conventions.get(self.config.convention or "", {})
         for name, joint in self.robot.joints.items():
-            own = self.config.mappings.get(name)
-            override = getattr(own, side) if own is not None else None
-            maps[name] = override or getattr(joint, f"{side}_mapping")
+            given = (self.config.mappings.get(name), convention.get(name))
+            overrides = [getattr(own, side) for own in given if own is not None]
+            overrides.append(getattr(joint, f"{side}_mapping"))
+            maps[name] = next(mapping for mapping in overrides if mapping is not None)
         return maps
 
     def _relative_joints(self) -> frozenset[str]:

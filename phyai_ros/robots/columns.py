@@ -183,6 +183,12 @@ def check_rest(robot: Robot, spec: PolicySpec, config: ModelConfig, wrong: Probl
             f"{spec.checkpoint} (loaded as {spec.embodiment!r}), found {config.embodiment!r}"
             f"{_like(config.embodiment, spec.embodiments)}"
         )
+    if config.convention is not None and config.convention not in robot.conventions:
+        known = list(robot.conventions)
+        wrong.add(
+            f"{wrong.where}: convention: expected one of {robot.source}, {known}, "
+            f"found {config.convention!r}{_like(config.convention, known)}"
+        )
     for key in ("mappings", "relative"):
         for name in getattr(config, key) or ():
             if name not in robot.joints:

@@ -135,3 +135,10 @@ class Crank(_Base):
 
 
 AnyMapping = Annotated[Affine | Opening | Crank, Field(discriminator="kind")]
+
+
+class JointMappings(_Base):
+    """In place of the robot's own mapping of one joint; what is left out stays the robot's."""
+
+    state: AnyMapping | None = None
+    command: AnyMapping | None = None

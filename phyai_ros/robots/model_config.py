@@ -11,18 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
-from phyai_ros.robots.mapping import AnyMapping
+from phyai_ros.robots.mapping import JointMappings
 from phyai_ros.robots.numbers import Number, Positive, Whole
 from phyai_ros.robots.yaml_file import shown
-
-
-class JointMappings(BaseModel):
-    """In place of the robot's own mapping of one joint, for this model only."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    state: AnyMapping | None = None
-    command: AnyMapping | None = None
 
 
 class ModelConfig(BaseModel):
@@ -31,7 +22,8 @@ class ModelConfig(BaseModel):
     cameras: checkpoint camera key -> camera role of the robot.
     state: per column of the state vector a joint's name, or a number that stands there always.
     action: per column of an action row a joint's name, or null for a column that moves nothing.
-    mappings: joint -> mappings that differ from the robot's.
+    convention: which of the robot's ``conventions`` the checkpoint speaks.
+    mappings: joint -> mappings that differ from the robot's and from the convention's.
     relative: joints whose action columns are offsets from the observed position and are not made
         absolute by the checkpoint itself; default: what the robot's ``actions`` says.
     embodiment: the tag the checkpoint must be loaded with. step: seconds between rows, where the
@@ -43,6 +35,7 @@ class ModelConfig(BaseModel):
     cameras: dict[str, str] | None = None
     state: tuple[str | Number, ...] | None = None
     action: tuple[str | None, ...] | None = None
+    convention: str | None = None
     mappings: dict[str, JointMappings] = {}
     relative: tuple[str, ...] | None = None
     embodiment: str | None = None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files
 from phyai_ros.robots.kinematics import Chain
-from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
+from phyai_ros.robots.mapping import Affine, AnyMapping, JointMappings, Mapping
 from phyai_ros.robots.numbers import Number, Open, Positive, Whole
 from phyai_ros.robots.placement import Mount, Tool
 
@@ -125,11 +125,15 @@ class WorkspaceBox(_Strict):
 
 
 class Output(_Strict):
-    """How commands leave. joints: the controller's order, default: the robot's."""
+    """How commands leave. joints: the controller's order, default: the robot's. name: what the
+    driver calls this group of joints, or this joint (joint_group, joint_single)."""
 
-    type: Literal["forward_command", "joint_trajectory", "joint_group"] = "forward_command"
+    type: Literal["forward_command", "joint_trajectory", "joint_group", "joint_single"] = (
+        "forward_command"
+    )
     topic: Topic
     joints: tuple[str, ...] = ()
+    name: str = ""
 
 
 class SpeedScaling(_Strict):
@@ -153,16 +157,32 @@ class Ready(_Strict):
     latched: bool = True
 
 
+class Tracking(_Strict):
+    """A joint that is no gripper and is measured farther than ``rad`` (or ``m``) from all that it
+    was commanded in the last ``lag`` seconds, for ``after`` seconds in a row, does not do what it
+    is told: the arm is held. lag: more than the robot ever is behind."""
+
+    rad: Positive = 0.2
+    m: Positive = 0.05
+    lag: Positive = 0.5
+    after: Positive = 0.25
+
+
 class Robot(_Strict):
     """A robot as this package needs to know it. Joint order is the YAML's order.
 
     control_rate: Hz. joint_state_topics: sensor_msgs/JointState, each may bring some joints.
+    joint_prefixes: topic of them -> what is put before every joint's name that it brings, where
+    two arms speak of themselves in the same words.
     joint_max_age: seconds. max_skew: seconds between two cameras' images of one frame.
     actions: whether chunks of policies for this robot hold positions or, where neither the
     checkpoint nor its model config says otherwise, offsets from the observed position.
-    gripper_output: for joints whose controller is another one than the arm's.
+    gripper_output, further_outputs: for joints whose controllers are others than ``output``'s.
+    conventions: by any name, joint mappings of policies that speak in other numbers than the
+    joints' own; a model's config picks one.
     speed_scaling, ready: how the robot says that it is slowed down, and whether it takes commands;
     ready by any name, every one must hold.
+    tracking: when the arm counts as not following its commands; null: never.
     tools: by any name, for pictures with the plan in them.
     """
 
@@ -171,15 +191,19 @@ class Robot(_Strict):
     control_rate: Annotated[Positive, Field(le=1000)]
     joints: Annotated[dict[str, Joint], Field(min_length=1)]
     joint_state_topics: Annotated[tuple[Topic, ...], Field(min_length=1)]
+    joint_prefixes: dict[Topic, str] = {}
     joint_max_age: Positive = 0.2
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
     max_skew: Positive = 0.025
     output: Output
     gripper_output: Output | None = None
+    further_outputs: tuple[Output, ...] = ()
+    conventions: dict[str, dict[str, JointMappings]] = {}
     actions: Literal["absolute", "relative"] = "absolute"
     workspace: WorkspaceBox | None = None
     speed_scaling: SpeedScaling | None = None
     ready: dict[str, Ready] = {}
+    tracking: Tracking | None = Tracking()
     tools: dict[str, Tool] = {}
 
     _source: str = PrivateAttr(default="")
@@ -202,6 +226,19 @@ class Robot(_Strict):
                     f"cameras.{role}.mount.tool: expected one of {list(self.tools)} or none, "
                     f"found {camera.mount.tool!r}"
                 )
+        for topic in self.joint_prefixes:
+            if topic not in self.joint_state_topics:
+                raise ValueError(
+                    f"joint_prefixes: expected topics of {list(self.joint_state_topics)}, "
+                    f"found {topic!r}"
+                )
+        for name, convention in self.conventions.items():
+            for joint in convention:
+                if joint not in self.joints:
+                    raise ValueError(
+                        f"conventions.{name}: expected joints of {list(self.joints)}, "
+                        f"found {joint!r}"
+                    )
         topics = [c.topic for c in self.cameras.values()]
         twice = sorted({t for t in topics if topics.count(t) > 1})
         if twice:
@@ -209,8 +246,9 @@ class Robot(_Strict):
         return self
 
     def _check_outputs(self) -> None:
-        if self.gripper_output is not None and not self.gripper_output.joints:
-            raise ValueError("gripper_output.joints: expected the joints that leave by it")
+        for key, output in self._apart():
+            if not output.joints:
+                raise ValueError(f"{key}.joints: expected the joints that leave by it")
         order = [joint for _, joints in self.outputs for joint in joints]
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]
@@ -223,10 +261,14 @@ class Robot(_Strict):
     @property
     def outputs(self) -> tuple[tuple[Output, tuple[str, ...]], ...]:
         """Every output with its joints in its controller's order; between them, each joint once."""
-        if self.gripper_output is None:
-            return ((self.output, self.output_joints),)
-        gripper = (self.gripper_output, self.gripper_output.joints)
-        return ((self.output, self.output_joints), gripper)
+        apart = ((output, output.joints) for _, output in self._apart())
+        return ((self.output, self.output_joints), *apart)
+
+    def _apart(self) -> tuple[tuple[str, Output], ...]:
+        """Every output but the first, with its key."""
+        gripper = () if self.gripper_output is None else (("gripper_output", self.gripper_output),)
+        more = ((f"further_outputs.{i}", o) for i, o in enumerate(self.further_outputs))
+        return (*gripper, *more)
 
     @property
     def source(self) -> str:
@@ -245,7 +287,7 @@ class Robot(_Strict):
     @property
     def output_joints(self) -> tuple[str, ...]:
         """The order in which the output wants its positions."""
-        apart = self.gripper_output.joints if self.gripper_output is not None else ()
+        apart = {joint for _, output in self._apart() for joint in output.joints}
         return self.output.joints or tuple(j for j in self.joints if j not in apart)
 
     @property
