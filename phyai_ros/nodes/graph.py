@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from phyai_ros import robots
 from phyai_ros.control import methods
-from phyai_ros.nodes import arguments, model_file
+from phyai_ros.nodes import arguments, model_file, transport
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
-from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
 from phyai_ros.robots.geometry import Geometry
 from phyai_ros.sim.task import TASKS
@@ -152,27 +150,13 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
 
 def environment(values: Mapping[str, Value]) -> dict[str, str]:
     """What every process needs in its environment and the user may set otherwise."""
-    settings = {}
-    profiles = config_path("fastdds.xml")
-    if profiles is not None:
-        settings["FASTDDS_DEFAULT_PROFILES_FILE"] = str(profiles)
-    if values["sim"]:
-        # A simulated arm's commands must never reach a real one on the same network.
-        settings["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    return settings
+    # A simulated arm's commands must never reach a real one on the same network.
+    return transport.settings(local=bool(values["sim"]))
 
 
 def parse(given: Mapping[str, str]) -> dict[str, Value]:
     """Text by argument name -> typed values, defaults filled in. Raises ArgumentError."""
     return arguments.parse(ARGUMENTS, given)
-
-
-def config_path(name: str) -> Path | None:
-    """A file directly in ``config``, where this package keeps it."""
-    for directory in config_files.config_dirs():
-        if (directory / name).is_file():
-            return directory / name
-    return None
 
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

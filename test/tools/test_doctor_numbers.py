@@ -7,7 +7,7 @@ import pytest
 
 from phyai_ros import robots
 from phyai_ros.control.states import State
-from phyai_ros.nodes import graph
+from phyai_ros.nodes import transport
 from phyai_ros.tools.doctoring import control, middleware, report
 from phyai_ros.tools.doctoring.findings import error
 from phyai_ros.tools.doctoring.listen import Heard
@@ -81,10 +81,10 @@ def test_large_images_without_a_profile(tmp_path):
 
 
 def test_profiles(tmp_path):
-    ours = str(graph.config_path("fastdds.xml"))
+    ours = str(transport.config_path("fastdds.xml"))
     name = "FASTDDS_DEFAULT_PROFILES_FILE"
     assert findings(921_600, {name: ours}, tmp_path) == []
-    assert middleware.segment_size(graph.config_path("fastdds.xml")) == 32 * 1024 * 1024
+    assert middleware.segment_size(transport.config_path("fastdds.xml")) == 32 * 1024 * 1024
     assert "does not exist" in findings(921_600, {name: "/no/such.xml"}, tmp_path)[0]
     small = tmp_path / "small.xml"
     small.write_text("<dds><segment_size>1000000</segment_size></dds>")

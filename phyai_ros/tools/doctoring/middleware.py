@@ -9,21 +9,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
+from phyai_ros.nodes.transport import profile_variable
 from phyai_ros.tools.doctoring.findings import Finding, error, warning
 from phyai_ros.tools.doctoring.listen import Heard
 from phyai_ros.tools.doctoring.sensors import LARGE
 
-_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 _LEAST_FREE = 64 * 1024 * 1024
 
 
 def settings(rmw: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What decides who hears whom, by name."""
+    variable = profile_variable(environment)
     return {
         "middleware": rmw,
         "ROS_DOMAIN_ID": environment.get("ROS_DOMAIN_ID", "0"),
         "ROS_AUTOMATIC_DISCOVERY_RANGE": environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET"),
-        _PROFILE: environment.get(_PROFILE, "none"),
+        variable: environment.get(variable, "none"),
     }
 
 
@@ -34,10 +35,11 @@ def findings(
         return []
     found = []
     largest = max((s.size for s in heard.cameras.values()), default=0)
-    profile = environment.get(_PROFILE)
-    advice = f"export {_PROFILE}=<this package's config/fastdds.xml> for every process"
+    variable = profile_variable(environment)
+    profile = environment.get(variable)
+    advice = f"export {variable}=<this package's config/fastdds.xml> for every process"
     if profile and not Path(profile).is_file():
-        found.append(error("DDS profile", f"{_PROFILE}={profile} does not exist", advice))
+        found.append(error("DDS profile", f"{variable}={profile} does not exist", advice))
     elif not profile and largest > LARGE:
         found.append(
             warning(

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from phyai_ros.nodes.rivals import joints_twice
+from phyai_ros.nodes.transport import profile_variable
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.doctoring.findings import Finding, error, listed, warning
 from phyai_ros.tools.doctoring.listen import Heard
@@ -172,7 +173,7 @@ def cameras(robot: Robot, heard: Heard) -> list[Finding]:
                 warning(
                     samples.label,
                     f"about {100 * samples.lost:.0f} % of the images do not arrive",
-                    "set FASTDDS_DEFAULT_PROFILES_FILE to this package's config/fastdds.xml for "
+                    f"set {profile_variable()} to this package's config/fastdds.xml for "
                     "every process, or send compressed images"
                     if large
                     else "the machine or the network is overloaded: fewer or smaller images",
