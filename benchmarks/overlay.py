@@ -1,7 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """What ``overlay:=true`` costs the control tick: runs with and without it, in turns.
 
-Both pictures are listened to, so that they are drawn. Adds a row to benchmarks/results/overlay.jsonl.
+Both pictures are listened to, so that they are drawn. Adds a row to
+benchmarks/results/overlay.jsonl.
 """
 
 from __future__ import annotations

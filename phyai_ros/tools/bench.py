@@ -25,6 +25,7 @@ BENCHMARKS = {
     "inference": "one whole request of the embedded policy on the CPU",
     "load": "a sharded checkpoint: seconds a GB, and host memory beyond the model itself",
     "startup": "phyai-ros up -> first command at the robot",
+    "overlay": "what overlay:=true costs the control tick, with and without it in turns",
     "closed_loop": "embedded GR00T: 50 held-out episodes through the real nodes, in real time",
 }
 ON_GPU = {"engine": "the model part of a request at the published sizes, and what runs it"}
