@@ -34,22 +34,30 @@ SAMPLE_S = 0.001
 class Load:
     """seconds: of load_policy. file_bytes: of the weight files. largest: of them. model_bytes: of
     the loaded model on the host. peak_bytes: the most anonymous memory beyond what the process had
-    before, the model included."""
+    before, the model included. parameters: of the model. first_s: of its first answer, 0 where none
+    was asked for; largest_action: of that answer, in robot units."""
 
     seconds: float
     file_bytes: int
     largest: int
     model_bytes: int
     peak_bytes: int
+    parameters: int
+    first_s: float = 0.0
+    largest_action: float = 0.0
 
     @property
     def extra_bytes(self) -> int:
         return self.peak_bytes - self.model_bytes
 
 
-def measure(folder: Path, device: str = "cpu", dtype: str = "bfloat16") -> Load:
-    """Load ``folder`` in a fresh process. Raises RuntimeError with what that process said."""
+def measure(
+    folder: Path, device: str = "cpu", dtype: str = "bfloat16", *, infer: bool = False
+) -> Load:
+    """Load ``folder`` in a fresh process, which then answers one request if ``infer``. Raises
+    RuntimeError with what that process said."""
     words = [sys.executable, __file__, "--child", str(folder), "--device", device, "--dtype", dtype]
+    words += ["--infer"] if infer else []
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
@@ -72,7 +80,16 @@ def measure(folder: Path, device: str = "cpu", dtype: str = "bfloat16") -> Load:
     found = json.loads(said)
     sizes = [path.stat().st_size for path in folder.glob("model*.safetensors")]
     model = found["model_bytes"] if device == "cpu" else 0
-    return Load(found["seconds"], sum(sizes), max(sizes), model, peak - before)
+    return Load(
+        found["seconds"],
+        sum(sizes),
+        max(sizes),
+        model,
+        peak - before,
+        found["parameters"],
+        found["first_s"],
+        found["largest_action"],
+    )
 
 
 def anonymous(pid: int) -> int:
@@ -87,12 +104,14 @@ def anonymous(pid: int) -> int:
     return 0
 
 
-def child(folder: str, device: str, dtype: str) -> None:
+def child(folder: str, device: str, dtype: str, infer: bool) -> None:
     """Says when it is ready, waits for a line, loads, says what it took."""
+    import numpy as np
     import torch
 
     import phyai_ros.engine.models.pi05.adapter  # noqa: F401  its import is not loading either
     from phyai_ros.engine.policy import load_policy
+    from phyai_ros.engine.types import Observation
 
     torch.set_num_threads(1)
     torch.zeros(1, device=device)  # the CUDA context is not the checkpoint's
@@ -103,8 +122,23 @@ def child(folder: str, device: str, dtype: str) -> None:
     if device != "cpu":
         torch.cuda.synchronize()
     seconds = time.perf_counter() - started
-    model = sum(p.nbytes for p in policy.adapter.model.parameters())
-    print(json.dumps({"seconds": seconds, "model_bytes": model}), flush=True)
+    weights = list(policy.adapter.model.parameters())
+    found = {
+        "seconds": seconds,
+        "model_bytes": sum(p.nbytes for p in weights),
+        "parameters": sum(p.numel() for p in weights),
+        "first_s": 0.0,
+        "largest_action": 0.0,
+    }
+    if infer:
+        spec, rng = policy.spec, np.random.default_rng(0)
+        images = {k: rng.integers(0, 255, (480, 640, 3), dtype=np.uint8) for k in spec.cameras}
+        request = Observation(images, rng.normal(0, 0.1, spec.state_dim), "pick up the cup")
+        started = time.perf_counter()
+        chunk = policy.infer(request)  # refuses an answer that is not finite
+        found["first_s"] = time.perf_counter() - started
+        found["largest_action"] = float(np.abs(chunk.actions).max())
+    print(json.dumps(found), flush=True)
 
 
 def forget(folder: Path) -> None:
@@ -123,9 +157,10 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--infer", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(options.child, options.device, options.dtype)
+        child(options.child, options.device, options.dtype, options.infer)
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

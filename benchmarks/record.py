@@ -30,14 +30,18 @@ def row(name: str, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def save(file: str, entry: dict[str, Any]) -> None:
-    path = ROOT / "benchmarks" / "results" / file
+def save(file: str, entry: dict[str, Any], folder: Path | None = None) -> None:
+    """Append to ``file`` of ``folder``; default: benchmarks/results."""
+    path = (folder or ROOT / "benchmarks" / "results") / file
     path.parent.mkdir(exist_ok=True)
     with path.open("a", encoding="utf-8") as rows:
         rows.write(json.dumps(entry) + "\n")
 
 
 def _commit() -> str:
+    """Of the tree, or where there is no git, as ``PHYAI_COMMIT`` says."""
+    if named := os.environ.get("PHYAI_COMMIT"):
+        return named
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=12"],
         cwd=ROOT,

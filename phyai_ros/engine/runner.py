@@ -258,10 +258,10 @@ class Runner:
         special = guide is not None and (guide.differentiates or guide.committed is not None)
         captured = None if special else self._replay(observations, noise, guide, clock)
         if captured is not None:
-            x = captured[: len(observations)]
+            answer = captured[: len(observations)]
         elif special:
             noise, guide = _moved((noise, guide), self.device)
-            x = self._special(observations, noise, cast(solver.Guide, guide), clock)
+            answer = _download(self._special(observations, noise, cast(solver.Guide, guide), clock))
         else:
             inputs = self._inputs(observations)
             request = (inputs, *_moved((noise, guide), self.device))
@@ -270,14 +270,12 @@ class Runner:
             for stage, result in self._stages(request):
                 clock.mark(stage)
                 made.append(result)
-            x = made[-1]
-        answer = torch.empty(x.shape, pin_memory=self.device.type == "cuda")
-        answer.copy_(x, non_blocking=True)
+            answer = _download(made[-1])
         clock.mark("convert")
         stages = clock.seconds()  # the one wait
         begin = time.perf_counter()
-        normalised = answer.numpy()
-        actions = adapter.decode(answer, observations)
+        normalised = answer.numpy().copy()
+        actions = adapter.decode(torch.from_numpy(normalised), observations)
         stages["convert"] += time.perf_counter() - begin
         if not all(np.isfinite(a).all() for a in actions):
             raise PolicyError(
@@ -352,7 +350,14 @@ def _moved(request: Any, device: torch.device) -> Any:
     tensors, _ = flatten(request)
     if all(t.device.type == device.type for t in tensors):
         return request
-    return replace(request, iter([t.to(device, non_blocking=True) for t in tensors]))
+    upwards = device.type != "cpu"  # the other way, nothing would tell when they have arrived
+    return replace(request, iter([t.to(device, non_blocking=upwards) for t in tensors]))
+
+
+def _download(x: torch.Tensor) -> torch.Tensor:
+    """x as float32 in host memory, once the device has come so far."""
+    answer = torch.empty(x.shape, pin_memory=x.device.type == "cuda")
+    return answer.copy_(x, non_blocking=True)
 
 
 def _current(device: torch.device) -> AbstractContextManager[Any]:

@@ -153,15 +153,72 @@ def test_requests_change_and_nothing_is_built():
             allocations = torch.cuda.memory_stats()["num_device_alloc"]
     assert policy.runner.replayed == 60
     assert torch.cuda.memory_stats()["num_device_alloc"] == allocations
-    graphs = policy.runner._graphs
-    bucket = next(iter(graphs._buckets.values()))
-    given = [t.clone() for t in bucket.inputs]
+
+
+SENTENCE = "move the red block to the left side of the drawer and close it"
+
+
+def changing(policy, observation, count, batches=(1, 2, 4)):
+    """Requests of changing prompt length, batch, state and guidance, with their noise."""
+    rng = np.random.default_rng(0)
+    spec = policy.spec
+    rows = np.zeros((5, spec.action_dim)) + policy.infer(observation).actions[:5]
+    methods = [m for m in ("rtc_identity", "seam") if m in spec.guidance_methods]
+    for i in range(count):
+        batch = int(rng.integers(1, max(batches) + 1))
+        wish = None
+        if methods and i % 3:
+            wish = Guidance(rows, int(rng.integers(3)), methods[i % len(methods)], 4)
+        requests = [
+            dataclasses.replace(
+                observation,
+                instruction=" ".join(SENTENCE.split()[: 1 + int(rng.integers(14))]),
+                state=observation.state * (1 + 0.01 * rng.normal(size=observation.state.shape)),
+            )
+            for _ in range(batch)
+        ]
+        noise = torch.randn(policy.adapter.noise_shape(batch))
+        yield requests, noise, [wish] * batch
+
+
+def allocator():
+    """What would move if a request allocated, cached or gave back anything."""
+    stats = torch.cuda.memory_stats()
+    kinds = ("allocation.all.allocated", "allocated_bytes.all.allocated", "segment.all.current")
+    return {k: stats[k] for k in (*kinds, "num_alloc_retries", "num_device_alloc", "num_ooms")}
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+@pytest.mark.parametrize("fixture", ["pi05", "pi0_openpi", "smolvla", "act", "groot_n17"])
+def test_two_hundred_requests_without_a_synchronisation_or_an_allocation(fixture):
+    """Whole requests, from camera bytes on the host to robot units there, in CUDA's sync-debug
+    error mode: what waits, but for the one event at the end, raises."""
+    if fixture == "groot_n17":
+        policy, observation, _ = load_e2e("e2e0", device="cuda")
+        policy.runner.capture(observation, batches=(1, 2, 4))
+    else:
+        policy = load_policy(pi_cases.GOLDEN / fixture, device="cuda", dtype="bfloat16")
+        rng = np.random.default_rng(0)
+        spec = policy.spec
+        images = {
+            k: rng.integers(0, 255, (*spec.camera_sizes.get(k, (48, 64)), 3), dtype=np.uint8)
+            for k in spec.cameras
+        }
+        observation = Observation(images, rng.normal(0, 0.1, spec.state_dim), "pick it up")
+        policy.warm_up({k: v.shape[:2] for k, v in images.items()}, batches=(1, 2, 4))
+    given = list(changing(policy, observation, 200))
+    policy.infer_batch(*given[0])
+    before, replayed = allocator(), policy.runner.replayed
     torch.cuda.set_sync_debug_mode("error")
     try:
-        with torch.inference_mode():
-            bucket.replay(given, lambda stage: None)
+        for requests, noise, guidance in given:
+            policy.infer_batch(requests, noise, guidance)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert policy.runner.replayed == replayed + 200
+    assert allocator() == before
 
 
 @needs_cuda
