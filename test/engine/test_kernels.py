@@ -175,7 +175,7 @@ def test_flow_steps_are_the_solvers_own(rand, name):
 @needs_triton
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dependent", DEPENDENT)
-@pytest.mark.parametrize(("heads", "kv"), [(8, 1), (4, 2), (3, 3), (0, 1)])
+@pytest.mark.parametrize(("heads", "kv"), [(8, 1), (4, 2), (3, 3), (0, 1), (3, 0)])
 @pytest.mark.parametrize("parts", [0, 2])
 @pytest.mark.parametrize("norm", [False, True])
 def test_rope_cache(rand, dtype, dependent, heads, kv, parts, norm):
@@ -195,7 +195,7 @@ def test_rope_cache(rand, dtype, dependent, heads, kv, parts, norm):
     assert (q is None) == (want is None) == (heads == 0)
     if q is not None:
         check(q, want, dtype)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(found, expected, strict=True) if kv else ():
         check(one, other, dtype)
         assert not one[:, :, :at].any()
         assert not one[:, :, at + length :].any()
@@ -234,6 +234,22 @@ def test_attention_causal(rand, dtype, splits):
         q, k, v, exists=exists, causal=True, blocks=attention.Blocks(16, 16, splits, 1)
     )
     check(found, attention.reference(*wide(q, k, v), exists=exists, causal=True), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "kv"), [(4, 1), (3, 3), (6, 2)])
+@pytest.mark.parametrize("splits", [1, 2])
+def test_attention_whose_last_key_is_the_last_querys_own(rand, dtype, heads, kv, splits):
+    q = rand(2, 20, heads, 32, dtype=dtype)
+    k, v = (rand(2, kv, 20, 32, dtype=dtype) for _ in "kv")
+    exists = torch.ones(2, 20, dtype=torch.bool, device=DEVICE)
+    exists[0, 3:6] = False
+    options = {"exists": exists, "own_last": True}
+    found = attention.fused(q, k, v, blocks=attention.Blocks(16, 16, splits, 1), **options)
+    check(found, attention.reference(*wide(q, k, v), **options), dtype)
+    without = attention.reference(*wide(q, k[:, :, :-1], v[:, :, :-1]), exists=exists[:, :-1])
+    check(found[:, :-1], without[:, :-1], dtype)
 
 
 @needs_triton

@@ -26,7 +26,8 @@ def reference(
 ) -> torch.Tensor | None:
     """y [B T, (heads + 2 kv) d], or in parts [parts, B T, ...]. cos, sin float32 [B or 1, T, d].
     key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS weights of queries and of
-    keys, [d] each. -> queries [B, T, heads, d] in the cache's dtype, None where heads is 0."""
+    keys, [d] each. kv may be 0: queries alone. -> queries [B, T, heads, d] in the cache's dtype,
+    None where heads is 0."""
     batch, kv, _, d = key.shape
     y = y.sum(0) if y.ndim == 3 else y
     wide = torch.float64 if y.dtype == torch.float64 else torch.float32
@@ -97,13 +98,14 @@ def rope_cache_kernel(
         out = q_ptr + (row * HEADS + head)[:, None] * D + i[None, :]
         tl.store(out, first, mask=here & is_query)
         tl.store(out + D // 2, second, mask=here & is_query)
-    kv = (head - HEADS) % KV
-    offset = (b * cache_batch + kv * cache_head + (at + t) * D)[:, None] + i[None, :]
-    is_key = here & (head >= HEADS)[:, None] & (head < HEADS + KV)[:, None]
-    tl.store(key_ptr + offset, first, mask=is_key)
-    tl.store(key_ptr + offset + D // 2, second, mask=is_key)
-    tl.store(value_ptr + offset, first, mask=here & is_value)
-    tl.store(value_ptr + offset + D // 2, second, mask=here & is_value)
+    if KV > 0:
+        kv = (head - HEADS) % KV
+        offset = (b * cache_batch + kv * cache_head + (at + t) * D)[:, None] + i[None, :]
+        is_key = here & (head >= HEADS)[:, None] & (head < HEADS + KV)[:, None]
+        tl.store(key_ptr + offset, first, mask=is_key)
+        tl.store(key_ptr + offset + D // 2, second, mask=is_key)
+        tl.store(value_ptr + offset, first, mask=here & is_value)
+        tl.store(value_ptr + offset + D // 2, second, mask=here & is_value)
 
 
 def fused(

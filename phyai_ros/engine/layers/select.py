@@ -8,7 +8,7 @@ the library's kernels and ours, and takes what was measured to be the fastest (`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,12 +22,15 @@ from phyai_ros.engine.kernels import (
     flow_step,
     gated_activation,
     gated_linear,
+    gemma_stack,
     letterbox,
     rope_cache,
     row_linear,
     skinny_linear,
 )
+from phyai_ros.engine.kernels._cuda import CudaError
 from phyai_ros.engine.kernels.attention import Blocks
+from phyai_ros.engine.kernels.gemma_stack import GemmaStack, Layer
 from phyai_ros.engine.kernels.skinny_linear import Tile
 from phyai_ros.engine.layers import tune
 
@@ -48,6 +51,7 @@ TILES = (
     Tile(32, 128, 8, 2), Tile(128, 64, 8, 3, 8), Tile(64, 64, 12, 3),
     Tile(32, 256, 2, 2), Tile(64, 256, 2, 2, 8), Tile(32, 256, 4, 2), Tile(64, 256, 4, 2, 8),
     Tile(32, 256, 8, 2), Tile(64, 256, 8, 2, 8), Tile(64, 128, 8, 3), Tile(64, 128, 8, 2),
+    Tile(64, 64, 3, 4), Tile(64, 64, 5, 3), Tile(32, 64, 5, 3),
 )  # fmt: skip
 """Those with little shared memory let the next kernel start on the same multiprocessor."""
 GATED_TILES = (
@@ -88,6 +92,14 @@ class Operators:
     flow_step = staticmethod(flow_step.reference)
     attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
+
+    def gemma_stack(self, layers: Sequence[Layer], tokens: int) -> GemmaStack | None:
+        """All of an expert's layers in one launch, where there is a kernel for it."""
+        return None
+
+    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
+        """The candidate that was measured to be the fastest; LIBRARY is one of them."""
+        return LIBRARY
 
 
 class FastOperators(Operators):
@@ -134,7 +146,22 @@ class FastOperators(Operators):
             return row_linear.reference(x, weight, bias)
         return row_linear.fused(x, weight, bias, dependent=self.dependent)
 
+    def gemma_stack(self, layers: Sequence[Layer], tokens: int) -> GemmaStack | None:
+        if not gemma_stack.fits(layers, tokens):
+            return None
+        try:
+            return GemmaStack(layers, tokens)
+        except (OSError, CudaError) as error:  # no NVRTC, too few multiprocessors
+            _log.warning("the expert runs layer by layer: %s", error)
+            return None
+
     # -- measured --------------------------------------------------------------------------------
+    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
+        choice = self.table.choices.get(key)
+        if choice is None and self._tuning:
+            choice = self.table.measure(key, candidates, 1)
+        return LIBRARY if choice is None else choice
+
     def linear(
         self,
         x: torch.Tensor,
@@ -200,10 +227,13 @@ class FastOperators(Operators):
         *,
         exists: torch.Tensor | None = None,
         causal: bool = False,
+        own_last: bool = False,
         q_bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         def run(choice: str) -> torch.Tensor:
-            options: dict[str, Any] = {"exists": exists, "causal": causal, "q_bias": q_bias}
+            options: dict[str, Any] = {
+                "exists": exists, "causal": causal, "own_last": own_last, "q_bias": q_bias,
+            }  # fmt: skip
             if choice == LIBRARY:
                 return attention.reference(q, key, value, **options)
             return attention.fused(
@@ -220,7 +250,7 @@ class FastOperators(Operators):
         name = (
             f"attention B{batch} T{length} H{heads}/{kv} d{d} L{-(-keys // 64) * 64} "
             f"{'masked ' if exists is not None else ''}{'causal ' if causal else ''}"
-            f"{'parts ' if q.ndim == 5 else ''}{_dtype(key)}"
+            f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{_dtype(key)}"
         )
         choice = self.table.choices.get(name)
         if choice is None:

@@ -19,7 +19,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from phyai_ros.engine.layers.attention import merge_heads
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.layers.stack import Stack
+from phyai_ros.engine.models.base import Model
 from phyai_ros.engine.models.smolvla.backbone import (
     Connector,
     DecoderLayer,
@@ -268,3 +270,9 @@ class SmolVlaModel(nn.Module):
             else:
                 x = layer.finish(x, rotate(q, constants.rotary), k, v, prefix.mask_cross)
         return self.action_out_proj(self.lm_expert.norm(x).float())
+
+    def fused(self, operators: Operators) -> Model:
+        """The same function from fused operators, on these weights."""
+        from phyai_ros.engine.models.smolvla.fused import FusedSmolVla
+
+        return FusedSmolVla(self, operators)
