@@ -22,17 +22,20 @@ HALF, BRAIN = torch.float16, torch.bfloat16
 PARTS = (
     (50, 2560, 1024, HALF), (50, 1024, 2048, HALF), (50, 1024, 4096, HALF),
     (41, 1536, 1536, BRAIN), (41, 1536, 6144, BRAIN),
+    (50, 1600, 768, BRAIN), (50, 960, 768, BRAIN), (50, 768, 960, BRAIN), (50, 768, 2048, BRAIN),
 )  # fmt: skip
 LINEAR = (
     (41, 4608, 1536, BRAIN, ""), (41, 6144, 1536, BRAIN, "gelu_tanh"), (41, 1024, 1536, BRAIN, ""),
     (40, 1536, 1536, BRAIN, "silu"), (40, 1536, 1536, BRAIN, ""), (40, 1024, 1024, BRAIN, "relu"),
 )  # fmt: skip
-GATED = ((50, 4096, 1024, HALF),)
+GATED = ((50, 4096, 1024, HALF), (50, 2048, 768, BRAIN))
 ATTENTION = (  # T, heads, kv, d, L, masked, causal, parts, dtype
     (50, 8, 1, 256, 866, True, False, 0, HALF), (816, 8, 1, 256, 816, True, False, 0, BRAIN),
     (256, 16, 16, 72, 256, False, False, 0, HALF), (41, 32, 32, 48, 160, True, False, 4, BRAIN),
     (41, 32, 32, 48, 41, False, False, 0, BRAIN), (160, 16, 8, 128, 160, True, True, 0, BRAIN),
     (256, 16, 16, 64, 256, False, False, 0, BRAIN), (160, 32, 32, 64, 160, True, False, 0, BRAIN),
+    (50, 15, 5, 64, 291, True, True, 0, BRAIN), (50, 15, 5, 64, 241, True, False, 0, BRAIN),
+    (241, 15, 5, 64, 241, True, "own", 0, BRAIN), (1024, 12, 12, 64, 1024, False, False, 0, BRAIN),
 )  # fmt: skip
 
 
@@ -54,8 +57,9 @@ def tasks(device: torch.device, known: Iterable[str]) -> Iterator[Callable[[], o
                 exists = torch.ones(1, keys, dtype=torch.bool, device=device) if masked else None
                 bias = half(heads * d, dtype=dtype) if parts else None
                 attention.fused(
-                    q, k, v, exists=exists, causal=causal, q_bias=bias, blocks=b, dependent=True
-                )
+                    q, k, v, exists=exists, causal=causal is True, own_last=causal == "own",
+                    q_bias=bias, blocks=b, dependent=True,
+                )  # fmt: skip
 
             yield attend
     for m, n, k, dtype in PARTS:
@@ -79,11 +83,12 @@ def tasks(device: torch.device, known: Iterable[str]) -> Iterator[Callable[[], o
                     )
                 )  # fmt: skip
     vector = {n: torch.zeros(1536, device=device) for n in ("bias", "gate", "scale", "shift")}
-    for parts in (1, 2, 4, 6, 8, 12):
+    for parts in (1, 2, 3, 4, 5, 6, 8, 12):
         for m, width, kind, dtype, names in (
             (50, 1024, "rms", HALF, ("gate", "scale", "shift")),
             (41, 1536, "layer", BRAIN, ("bias", "scale", "shift")),
             (41, 1536, "layer", BRAIN, ("bias",)),
+            (50, 768, "rms", BRAIN, ("scale",)),
         ):
             yield lambda m=m, w=width, kind=kind, dtype=dtype, names=names, parts=parts: (
                 add_norm.fused(
@@ -108,11 +113,12 @@ def tasks(device: torch.device, known: Iterable[str]) -> Iterator[Callable[[], o
 
 def whole(name: str, device: torch.device) -> None:
     """One pass of a whole model, with what the selector takes unmeasured."""
-    adapter = (
-        synthetic.groot(device, BRAIN)
-        if name == "gr00t_n17"
-        else synthetic.flow(name, device, BRAIN, 48)
-    )
+    if name == "gr00t_n17":
+        adapter = synthetic.groot(device, BRAIN)
+    elif name == "smolvla":
+        adapter = synthetic.smolvla(device, BRAIN)
+    else:
+        adapter = synthetic.flow(name, device, BRAIN, 48)
     runner = Runner(adapter, device)
     noise = torch.randn(adapter.noise_shape(1), device=device)
     runner.run([Observation({}, np.zeros(0), "")], noise)
@@ -123,10 +129,13 @@ def main() -> None:
     device = torch.device("cuda")
     failed = 0
     known = Table(device).choices
-    todo = [lambda: whole("pi05", device), lambda: whole("gr00t_n17", device)]
+    models = ("pi05", "gr00t_n17", "smolvla")
+    todo = [lambda name=name: whole(name, device) for name in models]
     todo += list(tasks(device, known))
     for i, task in enumerate(todo):
-        if i == worker < 2 or (worker >= 2 and i >= 2 and i % (workers - 2) == worker - 2):
+        alone = len(models)  # workers that do one whole model and nothing else
+        shared = min(i, worker) >= alone and (i - worker) % (workers - alone) == 0
+        if i == worker < alone or shared:
             try:
                 task()
                 torch.cuda.synchronize()
