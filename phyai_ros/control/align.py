@@ -152,6 +152,15 @@ class ObservationAligner:
             self.counters.frames += 1
             return frame
 
+    def trouble(self, now: float) -> NotReady | None:
+        """Why there would be no frame now; None if there would be one. Asking changes nothing."""
+        with self._lock:
+            try:
+                self._assemble(now, None)
+            except NotReady as refusal:
+                return refusal
+            return None
+
     def _assemble(self, now: float, not_before: float | None) -> Frame:
         for name, stream in self._streams.items():
             if not stream.optional:

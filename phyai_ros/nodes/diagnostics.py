@@ -108,21 +108,34 @@ class EdgeLog:
 
 
 class Publisher:
-    """Collects statuses from its sources and publishes them once a second and when told to."""
+    """Collects statuses from its sources and publishes them once a second, when told to, and
+    between when ``look`` finds that a level has changed. Executor's thread."""
 
     def __init__(self, node: Any, sources: list[Callable[[], list[Status]]]) -> None:
         self._node = node
         self._sources = sources
+        self._levels: dict[str, bytes] = {}
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.diagnostics())
         self._timer = steady_timer(node, 1.0, self.publish)
 
     def publish(self) -> None:
+        self._publish(self._collect())
+
+    def look(self) -> None:
+        """A fault shall not wait for the second to be over: call this a few times a second."""
+        statuses = self._collect()
+        if any(self._levels.get(status.name) != status.level for status in statuses):
+            self._publish(statuses)
+
+    def _collect(self) -> list[Status]:
+        return [status for source in self._sources for status in source()]
+
+    def _publish(self, statuses: list[Status]) -> None:
+        self._levels = {status.name: status.level for status in statuses}
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
         name = self._node.get_name()
-        message.status = [
-            _to_message(name, status) for source in self._sources for status in source()
-        ]
+        message.status = [_to_message(name, status) for status in statuses]
         self._publisher.publish(message)
 
     def destroy(self) -> None:

@@ -15,16 +15,21 @@ from phyai_ros.nodes.convert import ImageSample, MessageError
 from phyai_ros.robots.binding import Binding
 from phyai_ros.robots.robot import Robot
 
+SILENCE = 0.5
+"""Seconds; a shorter silence of a camera is not worth a word, whatever its images' greatest age."""
+
 
 @dataclass(frozen=True)
 class CameraTopic:
     """role: the camera's name in the robot description. size: (height, width) and encoding it must
-    have, None for any. A topic whose last name is ``compressed`` carries CompressedImage."""
+    have, None for any. A topic whose last name is ``compressed`` carries CompressedImage.
+    stale_after: seconds of silence that diagnostics mention."""
 
     role: str
     topic: str
     size: tuple[int, int] | None = None
     encoding: str | None = None
+    stale_after: float = 1.0
 
     @property
     def compressed(self) -> bool:
@@ -40,7 +45,8 @@ def camera_topics(robot: Robot, binding: Binding) -> list[CameraTopic]:
         for key, bound in binding.roles.items():
             if bound == role:
                 size = size or binding.spec.camera_sizes.get(key)
-        topics.append(CameraTopic(role, camera.topic, size, camera.encoding))
+        stale_after = max(SILENCE, camera.max_age)
+        topics.append(CameraTopic(role, camera.topic, size, camera.encoding, stale_after))
     return topics
 
 

@@ -261,7 +261,8 @@ class HandoffNode(lifecycle.ManagedNode):
             refusal = raise_others(self._values.realtime_priority - 1)
             if refusal is not None:
                 self.get_logger().info(refusal)
-        self._rivals.look()
+        heard = [stream.heard for stream in (self._chunks, *self._joint_streams)]
+        self._rivals.look({gid: at for part in heard for gid, at in part.items()})
         self._seen.look()
         if self._changed:
             self._changed = False
@@ -269,6 +270,8 @@ class HandoffNode(lifecycle.ManagedNode):
             self._diagnostics.publish()
 
     def _on_failure(self, error: Exception) -> None:
+        else:
+            self._diagnostics.look()
         text = "".join(traceback.format_exception(error))
         self.get_logger().fatal(f"the control loop failed, the arm is brought to rest:\n{text}")
 

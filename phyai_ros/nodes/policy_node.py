@@ -242,7 +242,10 @@ class PolicyNode(lifecycle.ManagedNode):
         if self._jumped:
             self._jumped = False
             self._cameras.clear()
-        if not self._changed or self._loop is None:
+        if self._loop is None:
+            return
+        if not self._changed:
+            self._diagnostics.look()
             return
         self._changed = False
         trouble, trace = self._loop.trouble, self._loop.traceback

@@ -34,10 +34,17 @@ def inference_status(loop: InferenceLoop, policy: str, instruction: str) -> Stat
 
 
 def aligner_status(source: FrameSource) -> Status:
-    """Per-stream age, and what was dropped and why."""
+    """Why no frame could be assembled now; per-stream age, and what was dropped and why."""
     counters = source.aligner.counters
     ages = source.aligner.ages(source.now())
+    trouble = source.aligner.trouble(source.now())
     missing = [name for name, age in ages.items() if math.isinf(age)]
+    if trouble is None:
+        text = "ok"
+    elif len(missing) > 1:
+        text = f"nothing usable yet from {', '.join(missing)}"
+    else:
+        text = str(trouble)
     values: dict[str, object] = {f"age {name} s": float(age) for name, age in ages.items()}
     for name, dropped in source.aligner.dropped().items():
         if dropped:
@@ -48,7 +55,7 @@ def aligner_status(source: FrameSource) -> Status:
     values["time went back"] = counters.time_went_back
     return Status(
         "observation",
-        WARN if missing else OK,
-        f"nothing usable yet from {', '.join(missing)}" if missing else "ok",
+        OK if trouble is None else WARN,
+        text,
         values,
     )

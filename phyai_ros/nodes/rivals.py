@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
-
-RECENT = 5.0
-"""Seconds for which a kind of joint state counts as being sent."""
+from phyai_ros.nodes.ghosts import RECENT, Endpoint, Living
 
 MOST_SETS = 64
 """Kinds of joint state that are told apart; a publisher may send ever new ones."""
@@ -36,6 +34,8 @@ class Rivals:
         self._chunks = node.resolve_topic_name(chunks)
         self._joints = {topic: node.resolve_topic_name(topic) for topic in joints}
         self._sets: dict[str, dict[tuple[str, ...], float]] = {topic: {} for topic in joints}
+        self._living = {topic: Living(_full_name(node)) for topic in self._commands}
+        self._living |= {t: Living() for t in (self._chunks, *self._joints.values())}
         self._status = Status("publishers", OK, "not looked yet")
 
     def heard(self, topic: str, names: Iterable[str]) -> None:
@@ -51,15 +51,19 @@ class Rivals:
         """As of the newest ``look``."""
         return self._status
 
-    def look(self) -> None:
-        """Count, now and then, for it asks the ROS graph; log what begins and ends."""
-        self._status = status = self._count()
+    def look(self, heard: Mapping[bytes, float]) -> None:
+        """Count, now and then, for it asks the ROS graph; log what begins and ends. heard: steady
+        seconds of each publisher's newest message, by gid."""
+        self._status = status = self._count(heard)
         text = None if status.level == OK else status.message
         self._log.set("publishers", text, error=status.level == ERROR)
 
-    def _count(self) -> Status:
-        topics = [*self._commands, self._chunks, *self._joints.values()]
-        counts = {topic: self._node.count_publishers(topic) for topic in topics}
+    def _count(self, heard: Mapping[bytes, float]) -> Status:
+        now = time.monotonic()
+        counts = {
+            topic: living.count(self._found(topic), heard, now)
+            for topic, living in self._living.items()
+        }
         policies = counts[self._chunks]
         worst, notes = OK, []
         if policies > 1:
@@ -71,13 +75,24 @@ class Rivals:
         for topic in self._commands:
             if counts[topic] > self._own:
                 notes.append(_masters(topic, counts[topic], self._own))
-        since = time.monotonic() - RECENT
+        since = now - RECENT
         for topic, sets in self._sets.items():
             recent = [names for names, at in list(sets.items()) if at >= since]
             name = self._joints[topic]
             notes.append(joints_twice(name, counts[name], recent))
         said = "; ".join(note for note in notes if note)
         return Status("publishers", max(worst, WARN if said else OK), said or "ok", counts)
+
+    def _found(self, topic: str) -> list[Endpoint]:
+        found = self._node.get_publishers_info_by_topic(topic)
+        return [
+            Endpoint(f"{p.node_namespace.rstrip('/')}/{p.node_name}", bytes(p.endpoint_gid))
+            for p in found
+        ]
+
+
+def _full_name(node: Any) -> str:
+    return f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
 
 
 def _masters(topic: str, count: int, own: int) -> str:

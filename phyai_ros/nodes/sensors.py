@@ -15,8 +15,8 @@ from phyai_ros.nodes.streams import Stream
 
 __all__ = ["CameraTopic", "Cameras", "FrameSource", "Joints", "deliver_image"]
 
-STALE_AFTER = 1.0
-"""Seconds of silence on a sensor topic that diagnostics mention."""
+STALE_AFTER = 0.5
+"""Seconds of silence on a topic of joint states that diagnostics mention."""
 
 
 class Cameras:
@@ -39,7 +39,7 @@ class Cameras:
             lambda raw: deliver_image(self._source, camera, read(raw)),
             log,
             raw=True,
-            stale_after=STALE_AFTER,
+            stale_after=camera.stale_after,
         )
 
     def clear(self) -> None:

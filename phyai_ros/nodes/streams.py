@@ -14,6 +14,7 @@ from rclpy.qos import QoSProfile
 from phyai_ros.nodes import qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
 
+_REMEMBERED = 60.0
 _HAS_MESSAGE_INFO = hasattr(rclpy.subscription, "MessageInfo")
 
 
@@ -55,9 +56,15 @@ class Stream:
         self._refusal: str | None = None
         self._last = float("nan")
         self._next_line = 0.0
+        self.heard: dict[bytes, float] = {}
+        """Steady seconds of each publisher's newest message, by gid; empty where rclpy tells none.
+        """
+        self._timed = timed
         deliver: Callable[..., None] = self.deliver
-        if timed:
-            deliver = self._deliver_timed if _HAS_MESSAGE_INFO else self._deliver_ageless
+        if _HAS_MESSAGE_INFO:
+            deliver = self._deliver_informed
+        elif timed:
+            deliver = self._deliver_ageless
         self._subscription = node.create_subscription(
             message_type, topic, deliver, profile, raw=raw
         )
@@ -77,9 +84,20 @@ class Stream:
             self._refusal = None
             self._log.set(self.topic, None)
 
-    def _deliver_timed(self, message: Any, info: Any) -> None:
+    def _deliver_informed(self, message: Any, info: Any) -> None:
+        if info.get("publisher_gid"):
+            self._hear(bytes(info["publisher_gid"]["data"]))
+        if not self._timed:
+            self.deliver(message)
+            return
         age = (time.time_ns() - info["source_timestamp"]) / 1e9
         self.deliver(message, max(age, 0.0))
+
+    def _hear(self, gid: bytes) -> None:
+        now = time.monotonic()
+        if gid not in self.heard:  # those that left long ago are nobody's business
+            self.heard = {g: at for g, at in self.heard.items() if now - at < _REMEMBERED}
+        self.heard[gid] = now
 
     def _deliver_ageless(self, message: Any) -> None:
         self.deliver(message, 0.0)
