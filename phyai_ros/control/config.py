@@ -22,6 +22,8 @@ class HandoffConfig:
     tracking_tolerance: after a hold, a joint (not a gripper) measured farther than this from its
     command starts again from where it was measured. clock_jump: a forward step of the clock that
     begins a new epoch. max_chunk_age: no older observation is acted on, even by a standing arm.
+    plays_on: a robot that goes on with the plan that it was sent when ticks are missed
+    (joint_trajectory); others stand at the last command then.
     discrete: joints never interpolated or blended. first_epoch: lets a restarted handoff tell its
     own chunks from its predecessor's.
     """
@@ -41,6 +43,7 @@ class HandoffConfig:
     tracking_tolerance: float = 0.1
     clock_jump: float = 1.0
     max_chunk_age: float = 5.0
+    plays_on: bool = False
     discrete: tuple[str, ...] = ()
     first_epoch: int = 1
 

@@ -26,6 +26,7 @@ from phyai_ros.control.ramp import Ramp
 from phyai_ros.control.requests import Requests
 from phyai_ros.control.stall import StallDetector
 from phyai_ros.control.states import Command, Counters, Request, State
+from phyai_ros.control.tracking import TrackingWatch
 from phyai_ros.control.workspace import Workspace
 
 __all__ = ["ChunkBuffer", "Handoff", "HandoffConfig"]
@@ -43,7 +44,8 @@ class Handoff:
     """Call ``tick`` once a control period, then ``request``; ``accept`` chunks as they come.
 
     workspace: where the tool may be. stall: watches the grippers; ``stalled`` names one that stands
-    closed without a command for too long, a remark for people that stops nothing.
+    closed without a command for too long, a remark for people that stops nothing. tracking: holds
+    an arm that does not go where it is sent.
     One thread at a time. Joint order everywhere: ``limits.names``. All times are seconds of the one
     clock that also stamps the observations.
     """
@@ -56,12 +58,14 @@ class Handoff:
         *,
         workspace: Workspace | None = None,
         stall: StallDetector | None = None,
+        tracking: TrackingWatch | None = None,
     ) -> None:
         self.names = limits.names
         self.config = config
         self.counters = Counters()
         self.guard = Guard(limits, config.period, workspace)
         self.stall = stall
+        self.tracking = tracking
         self.stalled = ""
         self.axis = TickAxis(config.period, jump=config.clock_jump)
         self.buffer = ChunkBuffer(limits.names, method or Replace(), config.discrete)
@@ -194,6 +198,9 @@ class Handoff:
             self.counters.clock_jumps += 1
             self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
         self.progress.advance(step.tick)
+        if step.missed and self.config.plays_on:
+            self._played_on(step)
+        self._track(measured)
         fresh = self.intake.adopt(step.tick, now, self.execution_ticks)
         self._command = self._decide(step, now, measured, fresh)
         if self._seen is not None:
@@ -204,6 +211,34 @@ class Handoff:
         if self.stall is not None:
             self.stalled = self.stall.update(executing, self._command.positions)
         return self._command
+
+    def _played_on(self, step: Advance) -> None:
+        """The robot has gone on with what it was sent while ticks were missed (``ahead``, as of
+        the tick before): the next command follows from where that has brought it."""
+        if self.guard.last is None:
+            return
+        moving = self._state in (State.EXECUTING, State.RAMPING)
+        plan = self.buffer.plan if moving else None
+        for tick in range(step.tick - step.missed, step.tick):
+            row = None if plan is None else plan.row(tick)
+            if row is None:
+                self.guard.brake()
+            else:
+                self.guard.step(self._ramp.blend(row, tick))
+            self._sent()
+
+    def _sent(self) -> None:
+        if self.tracking is not None and self.guard.last is not None:
+            self.tracking.sent(self.guard.last)
+
+    def _track(self, measured: np.ndarray | None) -> None:
+        """Hold an arm that is elsewhere than it was sent. While it stands, ``_moved`` looks."""
+        if self.tracking is None:
+            return
+        if self._state not in (State.EXECUTING, State.RAMPING):
+            self.tracking.clear()
+        elif trouble := self.tracking.look(measured):
+            self.hold(trouble)
 
     def ahead(self) -> np.ndarray:
         """Commands of the ticks to come, were no other chunk to come: [n, joints], ending in a
@@ -230,6 +265,7 @@ class Handoff:
         self._settled, self._stood = False, 0
         target = self._ramp.blend(row, tick)
         positions, limited = self.guard.step(target)
+        self._sent()
         plan = self.buffer.plan
         assert plan is not None
         ramping = self._ramp.active(tick)

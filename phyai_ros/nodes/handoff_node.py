@@ -75,6 +75,7 @@ class HandoffNode(lifecycle.ManagedNode):
             fault_after=values.fault_after,
             max_chunk_age=values.max_chunk_age,
             ramp_speed=values.ramp_speed,
+            plays_on=robot.output.type == "joint_trajectory",
             discrete=robot.discrete_joints,
             # Epochs of a restarted handoff never meet those of the one before.
             first_epoch=time.time_ns() // 1_000_000,
@@ -88,6 +89,7 @@ class HandoffNode(lifecycle.ManagedNode):
             methods.make(values.handoff),
             workspace=guards.workspace(robot),
             stall=guards.stall_detector(robot, config.period),
+            tracking=guards.tracking_watch(robot, config.period),
         )
         self._joints = JointBuffer(limits.names, values.joint_state_max_age)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
@@ -268,10 +270,10 @@ class HandoffNode(lifecycle.ManagedNode):
             self._changed = False
             self._seen.log_state()
             self._diagnostics.publish()
-
-    def _on_failure(self, error: Exception) -> None:
         else:
             self._diagnostics.look()
+
+    def _on_failure(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
         self.get_logger().fatal(f"the control loop failed, the arm is brought to rest:\n{text}")
 

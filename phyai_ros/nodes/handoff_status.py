@@ -52,6 +52,8 @@ def handoff_status(
             "request timeouts": counters.request_timeouts,
             "requests unanswered in a row": unanswered,
             "arm moved while it stood": counters.rebases,
+            "tracking error, share of limit": handoff.tracking.error if handoff.tracking else 0.0,
+            "held for tracking": handoff.tracking.count if handoff.tracking else 0,
             "clock jumps": counters.clock_jumps,
             "gripper stalls": handoff.stall.count if handoff.stall is not None else 0,
             "action age p50 s": age[0],

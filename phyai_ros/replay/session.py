@@ -60,7 +60,8 @@ class Session:
     execution_horizon: int
 
     def handoff(self, first_epoch: int = 1) -> Handoff:
-        """A handoff as handoff_node makes it."""
+        """A handoff as handoff_node makes it, without its watch of the arm: a recorded arm follows
+        the recorded commands, not these."""
         config = HandoffConfig(
             period=self.robot.period,
             execution_horizon=self.execution_horizon,

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import math
+
 from phyai_ros.control.stall import Closing, StallDetector
+from phyai_ros.control.tracking import TrackingWatch
 from phyai_ros.control.workspace import Workspace
 from phyai_ros.robots.kinematics import Forward
 from phyai_ros.robots.robot import Robot
@@ -34,3 +37,19 @@ def stall_detector(robot: Robot, period: float) -> StallDetector | None:
         0.02 * (j.position[1] - j.position[0]) for n, j in robot.joints.items() if n in grippers
     )
     return StallDetector(robot.joint_names, grippers, round(min(seconds) / period), change)
+
+
+def tracking_watch(robot: Robot, period: float) -> TrackingWatch | None:
+    """For the handoff, None where the description says null. period: control tick, seconds."""
+    tracking = robot.tracking
+    if tracking is None:
+        return None
+    tolerance = {"rad": tracking.rad, "m": tracking.m}
+    joints = robot.joints.values()
+    return TrackingWatch(
+        robot.joint_names,
+        [math.inf if j.gripper is not None else tolerance[j.unit] for j in joints],
+        lag=max(1, math.ceil(tracking.lag / period - 1e-9)),
+        ticks=max(1, math.ceil(tracking.after / period - 1e-9)),
+        units=[j.unit for j in joints],
+    )

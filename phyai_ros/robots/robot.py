@@ -232,6 +232,9 @@ class Robot(_Strict):
                     f"joint_prefixes: expected topics of {list(self.joint_state_topics)}, "
                     f"found {topic!r}"
                 )
+        unsaid = set(self.joints) - {j for part in self.joint_parts.values() for j in part.values()}
+        if unsaid:
+            raise ValueError(f"joint_prefixes: no topic brings {sorted(unsaid)}")
         for name, convention in self.conventions.items():
             for joint in convention:
                 if joint not in self.joints:
@@ -278,6 +281,20 @@ class Robot(_Strict):
     @property
     def joint_names(self) -> tuple[str, ...]:
         return tuple(self.joints)
+
+    @property
+    def joint_parts(self) -> dict[str, dict[str, str]]:
+        """Joint-state topic -> joint's name on it -> joint, as one robot would say it all: every
+        joint once, on the topic with its prefix, else on the first that has none."""
+        plain = next((t for t in self.joint_state_topics if t not in self.joint_prefixes), None)
+        parts: dict[str, dict[str, str]] = {}
+        for joint in self.joints:
+            fits = [t for t, p in self.joint_prefixes.items() if joint.startswith(p)]
+            topic = fits[0] if fits else plain
+            if topic is not None:
+                word = joint.removeprefix(self.joint_prefixes.get(topic, ""))
+                parts.setdefault(topic, {})[word] = joint
+        return parts
 
     @property
     def discrete_joints(self) -> tuple[str, ...]:

@@ -140,6 +140,7 @@ def run_episode(
         methods.make(condition.handoff),
         workspace=guards.workspace(robot),
         stall=guards.stall_detector(robot, period),
+        tracking=guards.tracking_watch(robot, period),
     )
     names = limits.names
     sink = Sink(episodes, [names.index(n) for n in kin.JOINTS], trace)

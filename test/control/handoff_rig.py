@@ -104,11 +104,13 @@ def rig(
     period=0.05,
     execution_horizon=8,
     expected_rows=None,
+    tracking=None,
     **config,
 ):
     handoff = Handoff(
         joint_limits or loose(),
         HandoffConfig(period, execution_horizon, expected_rows, **config),
         method,
+        tracking=tracking,
     )
     return Rig(handoff, trajectory, delay, horizon, step, edit)

@@ -86,3 +86,21 @@ def test_ur10e_gripper_is_watched():
     closed, opened = np.zeros(7), np.full(7, 0.04)
     assert [detector.update(True, closed) for _ in range(200)][-1] == "finger_joint"
     assert detector.update(True, opened) == ""
+
+
+def test_arm_joints_are_watched_and_grippers_are_not():
+    watch = guards.tracking_watch(robots.load("ur10e"), 0.05)
+    home = np.zeros(7)
+    for _ in range(20):
+        watch.sent(home)
+        assert watch.look(np.array([0.19] * 6 + [0.04])) == ""
+    off = np.array([0.0, 0.0, 0.25, 0.0, 0.0, 0.0, 0.0])
+    said = [watch.look(off) for _ in range(5)]
+    assert said[:4] == [""] * 4
+    assert "elbow_joint is 0.25 rad" in said[4]
+
+
+def test_a_robot_may_go_without_the_watch(tmp_path):
+    file = tmp_path / "bare.yaml"
+    file.write_text("extends: ur10e\ntracking: null\n")
+    assert guards.tracking_watch(robots.load(file), 0.05) is None

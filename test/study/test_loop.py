@@ -125,8 +125,9 @@ def test_guided_methods_join_chunks_no_worse_than_replace(at_four_ticks, name):
 
 
 @pytest.mark.slow
-def test_rtc_identity_takes_a_quarter_off_the_boundary_jerk(at_four_ticks):
-    guided, plain = (measure.summary(at_four_ticks[n]) for n in ("rtc_identity", "replace"))
+@pytest.mark.parametrize("name", ["rtc_identity", "rtc_overlap", "seam"])
+def test_guidance_takes_a_quarter_off_the_boundary_jerk(at_four_ticks, name):
+    guided, plain = (measure.summary(at_four_ticks[n]) for n in (name, "replace"))
     assert guided["boundary_jerk"] <= 0.75 * plain["boundary_jerk"]
     assert guided["jerk_ratio"] < plain["jerk_ratio"]
 

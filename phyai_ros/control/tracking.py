@@ -1,0 +1,86 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Whether the arm goes where it is sent: for robots that do not say when they have stopped."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+
+class TrackingWatch:
+    """A joint is off its commands when it is measured farther than ``tolerance`` from all of them
+    of the last ``lag`` ticks: outside the span of these by more than that. So an arm that follows
+    late is not off, however fast it moves; one that is stuck, pushed or stopped by its own safety
+    is, and so is one that runs away.
+
+    tolerance: [joints], in their units; infinite where nothing is watched (a gripper that holds
+    something never arrives). ticks: so many in a row and it is said. units: of each joint, for
+    people.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        tolerance: Sequence[float] | np.ndarray,
+        lag: int,
+        ticks: int,
+        units: Sequence[str],
+    ) -> None:
+        limits = np.array(tolerance, dtype=np.float64)
+        if limits.shape != (len(names),) or not (limits > 0).all():
+            raise ValueError(
+                f"tracking: expected {len(names)} tolerances above 0 (one for each of "
+                f"{list(names)}), found {limits.tolist()}"
+            )
+        if lag < 1 or ticks < 1:
+            raise ValueError(f"tracking: expected lag >= 1 and ticks >= 1, found {lag}, {ticks}")
+        self.count = 0
+        """How often the arm was found off its commands."""
+        self.error = 0.0
+        """Newest: of the joint that is farthest off, as a share of its tolerance."""
+        self._names, self._units = tuple(names), tuple(units)
+        self._tolerance, self._ticks = limits, ticks
+        self._sent: deque[np.ndarray] = deque(maxlen=lag)
+        self._off = 0
+
+    def sent(self, command: np.ndarray) -> None:
+        """command: [joints], of one tick."""
+        self._sent.append(command)
+
+    def look(self, measured: np.ndarray | None) -> str:
+        """measured: [joints], now; None: not known, which says nothing. What is wrong, for people;
+        empty while nothing is."""
+        if measured is None or not self._sent:
+            return ""
+        ahead = np.abs(measured - self._sent[-1])
+        if (ahead <= self._tolerance).all():  # most ticks
+            self.error = float((ahead / self._tolerance).max())
+            self._off = 0
+            return ""
+        span = np.array(self._sent)
+        outside = np.maximum(span.min(axis=0) - measured, measured - span.max(axis=0))
+        outside = np.where(np.isfinite(measured), np.maximum(outside, 0.0), np.inf)
+        outside = np.where(np.isfinite(self._tolerance), outside, 0.0)
+        share = outside / self._tolerance
+        worst = int(share.argmax())
+        self.error = float(share[worst])
+        if self.error <= 1.0:
+            self._off = 0
+            return ""
+        self._off += 1
+        if self._off < self._ticks:
+            return ""
+        self.count += 1
+        unit = self._units[worst]
+        return (
+            f"{self._names[worst]} is {outside[worst]:.3g} {unit} from all commands of the last "
+            f"{len(span)} ticks, for {self._off} ticks (limit {self._tolerance[worst]:g} {unit}): "
+            f"stopped, pushed, or not listening? Resume when it may move"
+        )
+
+    def clear(self) -> None:
+        """Nothing is commanded, or from another place."""
+        self._sent.clear()
+        self._off, self.error = 0, 0.0

@@ -1,0 +1,165 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The tracking watch: no lag trips it, an arm that does not go where it is sent always does, and
+the handoff then holds within its limits."""
+
+import numpy as np
+import pytest
+from handoff_rig import limits, rig
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phyai_ros.control.states import State
+from phyai_ros.control.tracking import TrackingWatch
+
+LAG, TICKS, FAR = 10, 5, 0.2
+NAMES = ("a", "b")
+
+
+def watch(tolerance=(FAR, FAR)):
+    return TrackingWatch(NAMES, tolerance, LAG, TICKS, ("rad", "rad"))
+
+
+speeds = st.lists(st.tuples(st.floats(-0.15, 0.15), st.floats(-0.15, 0.15)), max_size=60)
+
+
+@given(speeds, st.data())
+def test_an_arm_that_follows_late_is_never_off(steps, data):
+    """Any commands; measured somewhere between two of those of the last LAG ticks, any of them at
+    any tick, and beside by less than the tolerance."""
+    commands = np.cumsum([(0.0, 0.0), *steps], axis=0)
+    watched = watch()
+    for k, command in enumerate(commands):
+        watched.sent(command)
+        ages = data.draw(st.tuples(*[st.integers(0, min(k, LAG - 1))] * 2))
+        share = data.draw(st.floats(0, 1))
+        beside = data.draw(st.floats(-0.99 * FAR, 0.99 * FAR))
+        between = (1 - share) * commands[k - ages[0]] + share * commands[k - ages[1]]
+        assert watched.look(between + beside) == ""
+    assert watched.count == 0
+
+
+@given(st.floats(0.01, 0.15), st.sampled_from([-1, 1]), st.integers(0, 20), st.booleans())
+def test_an_arm_that_stops_is_off_once_its_lag_and_the_tolerance_are_over(speed, way, at, nan):
+    watched = watch()
+    found, stopped, limit = None, None, FAR
+    for k in range(1000):
+        command = np.array([way * speed * k, 0.0])
+        watched.sent(command)
+        if k <= at:
+            stopped = command
+        measured = stopped if not nan or k <= at else np.array([np.nan, 0.0])
+        if watched.look(measured):
+            found = k
+            break
+    assert found is not None
+    if nan:
+        assert found == at + TICKS
+        return
+    # All commands of the last LAG ticks have to be more than the tolerance away, TICKS times.
+    due = at + int(limit / speed) + 1 + (LAG - 1) + (TICKS - 1)
+    assert due - 1 <= found <= due + 1
+
+
+def test_what_is_not_watched_is_never_off_and_no_measurement_says_nothing():
+    watched = watch((FAR, np.inf))
+    for _ in range(50):
+        watched.sent(np.zeros(2))
+        assert watched.look(np.array([0.0, 9.0])) == ""
+        assert watched.look(None) == ""
+    for _ in range(TICKS - 1):
+        assert watched.look(np.array([0.3, 0.0])) == ""
+    assert "a is 0.3 rad from all commands" in watched.look(np.array([0.3, np.nan]))
+    assert watched.error == pytest.approx(0.3 / FAR)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "lag", "ticks"), [((0.0, 1.0), 3, 3), ((1.0,), 3, 3), ((1.0, 1.0), 0, 3)]
+)
+def test_settings_that_make_no_sense_are_refused(tolerance, lag, ticks):
+    with pytest.raises(ValueError, match="tracking: expected"):
+        TrackingWatch(NAMES, tolerance, lag, ticks, ("rad", "rad"))
+
+
+def moving(tracking, **config):
+    return rig(
+        lambda t: np.array([0.5 * np.sin(t), 0.4 * np.sin(1.3 * t)]),
+        joint_limits=limits(velocity=1.0, acceleration=4.0),
+        tracking=tracking,
+        **config,
+    )
+
+
+def within(positions, period, velocity=1.0, acceleration=4.0):
+    speed = np.diff(positions, axis=0) / period
+    slew = np.diff(speed, axis=0) / period
+    return np.abs(speed).max() <= velocity + 1e-9 and np.abs(slew).max() <= acceleration + 1e-6
+
+
+@given(st.integers(20, 60), st.sampled_from([0, 1]))
+def test_the_handoff_holds_an_arm_that_is_stuck_and_goes_on_from_there(at, joint):
+    run = moving(watch()).run(at)
+    assert run.commands[-1].state is State.EXECUTING
+    stuck = float(run.measured[joint])
+    for _ in range(200):
+        run.measured = np.array(run.measured)
+        run.measured[joint] = stuck
+        if run.one().state is State.HOLDING:
+            break
+    hold = run.commands[-1]
+    assert hold.state is State.HOLDING
+    assert f"{NAMES[joint]} is" in hold.reason
+    assert run.handoff.tracking.count == 1
+    commanded = [c.positions for c in run.commands if c.positions is not None]
+    for _ in range(100):  # braked, stood, and let go of as the arm is elsewhere
+        run.measured = np.array(run.measured)
+        run.measured[joint] = stuck
+        command = run.one()
+        if command.positions is None:
+            break
+        commanded.append(command.positions)
+    assert within(np.stack(commanded), run.period)
+    assert run.handoff.guard.last is None
+    before = len(run.commands)
+    run.handoff.resume(run.now)
+    run.run(60)
+    after = [c for c in run.commands[before:] if c.positions is not None]
+    assert after[-1].state is State.EXECUTING
+    first = after[0].positions
+    assert np.abs(first - run_measured(run, before, joint, stuck)).max() <= 1.0 * run.period
+
+
+def run_measured(run, tick, joint, stuck):
+    """Where the arm stood when it was resumed: its last command, the stuck joint where it was."""
+    last = next(c.positions for c in reversed(run.commands[:tick]) if c.positions is not None)
+    return np.where(np.arange(2) == joint, stuck, last)
+
+
+def test_an_exact_arm_is_never_held():
+    run = moving(watch()).run(400)
+    assert run.handoff.tracking.count == 0
+    assert run.handoff.tracking.error <= 1.0
+
+
+@given(st.integers(1, 18), st.integers(20, 80))
+def test_a_robot_that_plays_on_is_met_where_it_is(missed, at):
+    """joint_trajectory: while ticks are missed the controller goes on with what it was sent; the
+    commands before, what it played meanwhile and the commands after are one stream within limits.
+    A pause shorter than the step of the clock that begins a new epoch."""
+    run = moving(watch(), plays_on=True).run(at)
+    played = run.handoff.ahead()
+    run.now += missed * run.period
+    run.measured = played[min(missed, len(played)) - 1]
+    before = run.positions()
+    run.run(3)
+    meanwhile = [played[min(k, len(played) - 1)] for k in range(missed)]
+    stream = np.vstack([before, *meanwhile, *(c.positions for c in run.commands[-3:])])
+    assert within(stream, run.period)
+    assert run.handoff.tracking.count == 0
+
+
+def test_a_robot_that_stands_meanwhile_goes_on_from_its_last_command():
+    run = moving(watch()).run(40)
+    before = run.positions()
+    run.now += 6 * run.period
+    run.run(3)
+    assert within(np.vstack([before, *(c.positions for c in run.commands[-3:])]), run.period)
