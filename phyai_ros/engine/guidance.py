@@ -19,7 +19,7 @@ RTC_TRAINED = "rtc_trained"
 SEAM = "seam"
 METHODS = (RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, RTC_TRAINED, SEAM)
 SEAM_SHARE = 0.4
-"""Share of the horizon that ``seam`` pulls: 20 rows of 50 in the paper."""
+"""Share of the horizon that ``seam`` pulls in full: 20 rows of 50 in the paper."""
 
 
 def guide(
@@ -89,13 +89,15 @@ def _identity_weights(
 def _seam_weights(
     guidance: Sequence[Guidance | None], shape: tuple[int, ...], adapter: GuidableAdapter
 ) -> torch.Tensor:
-    """1 on the leading rows that are pulled: ``SEAM_SHARE`` of the horizon, or as many as the
-    left-over has; 0 elsewhere and in the columns that the robot does not have."""
+    """1 on ``SEAM_SHARE`` of the horizon, falling to 0 where the left-over ends; 0 in the columns
+    that the robot does not have. The paper's pull ends at once, behind the rows that are executed
+    there; in a short chunk that end is executed and would be a seam of its own."""
     weights = torch.zeros(shape)
     for i, wish in enumerate(guidance):
         if wish is not None:
-            rows = min(len(wish.leftover), round(SEAM_SHARE * shape[1]))
-            weights[i, :rows, : adapter.spec.action_dim] = _columns(wish, adapter)
+            full, end = round(SEAM_SHARE * shape[1]), len(wish.leftover)
+            row = solver.prefix_weights(full, end, shape[1], "linear")
+            weights[i, :, : adapter.spec.action_dim] = row[:, None] * _columns(wish, adapter)
     return weights
 
 

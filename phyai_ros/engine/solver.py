@@ -177,10 +177,9 @@ class Seam(Guide):
     what the left-over chunk would be at that flow time, x <- x + 2 strength tau (tau Y - x) with
     tau the time reached. Written as a velocity, so that the solver stays what it is.
 
-    target: Y [B, horizon, dim], normalised. weights: broadcast to it, 1 on the rows pulled.
-    strength: of a step when there are ``SEAM_STEPS``, as in the paper. Fewer and longer steps pull
-    as much more each, all of the way at most: else a policy of four steps would feel less than
-    half of the pull.
+    target: Y [B, horizon, dim], normalised. weights: broadcast to it, 1 on rows pulled in full.
+    strength: of a step when there are ``SEAM_STEPS``, as in the paper. A step of other length pulls
+    like so many of those: else a policy of four steps would feel less than half of it.
     """
 
     def __init__(self, target: torch.Tensor, weights: torch.Tensor, strength: float = 0.1):
@@ -190,7 +189,7 @@ class Seam(Guide):
         reached = tau + 1.0 / steps
         stepped = torch.add(x, v, alpha=1.0 / steps)
         pull = (reached * self.target - stepped) * self.weights
-        share = min(2.0 * self.strength * SEAM_STEPS / steps * reached, 1.0)
+        share = 1.0 - (1.0 - 2.0 * self.strength * reached) ** (SEAM_STEPS / steps)
         return torch.add(v, pull, alpha=share * steps)
 
 

@@ -11,21 +11,25 @@ from test_pi_batch import noise, observations
 from test_rtc_methods import toy, wish
 
 from phyai_ros.engine import solver
+from phyai_ros.engine.guidance import guide
 from phyai_ros.engine.policy import load_policy
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import Guidance, PolicyError
 
 
 @pytest.mark.parametrize("forward", [True, False])
-@pytest.mark.parametrize(("steps", "longer"), [(10, 1.0), (4, 2.5)])
-def test_each_euler_step_is_followed_by_the_pull(forward, steps, longer):
+@pytest.mark.parametrize("steps", [10, 5])
+def test_each_euler_step_is_followed_by_the_pull(forward, steps):
     predict, x, target, _ = toy()
     weights = (torch.arange(4) < 2)[None, :, None].to(x.dtype)
-    strength = 0.1  # the paper's, of ten steps; one of four is 2.5 times as long
+    strength = 0.1  # the paper's, of ten steps; one of five is as long as two of them
     expected = x
     for i in range(steps):
         expected = expected + predict(expected, i) / steps
         tau = (i + 1) / steps  # the paper's 1 - t
-        expected = expected + 2 * longer * strength * tau * (tau * target - expected) * weights
+        seen = expected
+        for _ in range(10 // steps):
+            seen = seen + 2 * strength * tau * (tau * target - seen)
+        expected = expected + (seen - expected) * weights
     solve = solver.flow_forward if forward else solver.flow_backward
     signed = predict if forward else lambda z, i: -predict(z, i)
     found = solve(signed, x, steps, solver.Seam(target, weights, strength))
@@ -34,10 +38,20 @@ def test_each_euler_step_is_followed_by_the_pull(forward, steps, longer):
     assert (found - plain)[0, 0].abs().max() > 1e-3
 
 
-def test_one_step_is_pulled_no_farther_than_the_target():
-    predict, x, target, _ = toy()
-    found = solver.flow_forward(predict, x, 1, solver.Seam(target, torch.ones_like(x)))
-    torch.testing.assert_close(found, target)
+@needs_golden
+@pytest.mark.parametrize("left", [2, 3, 6])
+def test_the_pull_falls_off_to_the_end_of_the_left_over(left):
+    adapter = load_policy(GOLDEN / "pi05").adapter
+    horizon = adapter.spec.horizon
+    full = round(0.4 * horizon)
+    (seen,) = observations(load_policy(GOLDEN / "pi05"), 1)
+    rows = np.zeros((left, adapter.spec.action_dim))
+    made = guide([Guidance(rows, 1, "seam", 3)], [seen], adapter, torch.device("cpu"))
+    weights = made.weights[0, :, 0].tolist()
+    assert weights[: min(full, left)] == [1.0] * min(full, left)
+    assert weights[left:] == [0.0] * (horizon - left)
+    steps = np.diff(weights[min(full, left) - 1 : left + 1])
+    np.testing.assert_allclose(steps, steps[0], atol=1e-6)
 
 
 @needs_golden
