@@ -26,7 +26,9 @@ INSTALL = BUILD / "install"
 SUPPORTED = ((3, 10), (3, 13))
 PREFERRED = ("python3.11", "python3.12", "python3.10", "python3.13")
 PIP = "pip==26.3"
-REQUIREMENTS = {"demo": ("ros_kilted", "build", "demo"), "test": ("test",)}
+REQUIREMENTS = {"demo": ("ros_kilted", "build", "demo", "models"), "test": ("test",)}
+ALONE = ("models",)
+"""Requirement files of packages whose own requirements are not wanted."""
 
 
 def check_interpreter() -> None:
@@ -97,6 +99,8 @@ def make_environment(groups: list[str]) -> str:
             continue
         print(f"installing requirements/{file.name}", flush=True)
         install = [str(python), "-m", "pip", "install", "-r", str(file)]
+        if file.stem in ALONE:
+            install.append("--no-deps")
         index = os.environ.get("PHYAI_TORCH_INDEX")
         if index:
             install += ["--extra-index-url", index]

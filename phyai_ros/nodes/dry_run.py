@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from phyai_ros.control.handoff import Handoff
+from phyai_ros.robots.robot import Output
 
 LOG_PERIOD = 1.0
 """Seconds between two log lines."""
@@ -22,8 +23,8 @@ class DryRun:
     first chunk, over and over, each started from the command before.
     """
 
-    def __init__(self, node: Any, topic: str, joints: Sequence[str], handoff: Handoff) -> None:
-        self.topic = node.resolve_topic_name(topic)
+    def __init__(self, node: Any, output: Output, joints: Sequence[str], handoff: Handoff) -> None:
+        self.topic = node.resolve_topic_name(output.topic)
         self._joints = tuple(joints)
         self._order = [handoff.names.index(name) for name in joints]
         self._handoff = handoff

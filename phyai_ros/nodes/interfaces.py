@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from phyai_ros.nodes.topics import OVERLAY, info_topic
 from phyai_ros.robots.robot import Robot
+from phyai_ros.sim import cells
 
 _NODE_SERVICES = (
     "describe_parameters",
@@ -28,7 +29,6 @@ _LIFECYCLE_SERVICES = (
     "get_state",
     "get_transition_graph",
 )
-SIMULATED_CAMERAS = ("scene", "wrist")
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,13 @@ def _overlay_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
 
 
 def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str, ...]]:
-    cameras = (c for role, c in robot.cameras.items() if role in SIMULATED_CAMERAS)
+    there = cells.kind(robot.name).cameras
+    cameras = (c for role, c in robot.cameras.items() if role in there)
     topics = [absolute(camera.topic) for camera in cameras]
     sent = {*topics, *map(info_topic, topics)}
-    sent |= {absolute(robot.joint_state_topics[0]), "/sim/episode"}
+    sent |= {*map(absolute, robot.joint_parts), "/sim/episode"}
     if clock:
         sent.add("/clock")
     if robot.output.type == "joint_trajectory":
         sent |= _states(robot)
-    return sent, {absolute(robot.output.topic)}, ("reset",)
+    return sent, {absolute(output.topic) for output, _ in robot.outputs}, ("reset",)

@@ -14,6 +14,7 @@ from phyai_ros.control.chunk import Plan
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.preview import knot_velocities
 from phyai_ros.nodes import convert, qos
+from phyai_ros.robots.robot import Output
 
 _EPS = 1e-9
 
@@ -55,7 +56,7 @@ class JointTrajectoryOutput:
     state (``interpolate_from_desired_state``; Humble: ``open_loop_control``).
     """
 
-    def __init__(self, node: Any, topic: str, joints: Sequence[str], handoff: Handoff) -> None:
+    def __init__(self, node: Any, output: Output, joints: Sequence[str], handoff: Handoff) -> None:
         self._joints = list(joints)
         self._order = [handoff.names.index(name) for name in joints]
         self._handoff = handoff
@@ -63,7 +64,7 @@ class JointTrajectoryOutput:
         self._first = 0
         self._plan: Plan | None = None
         self._node = node
-        self._publisher = node.create_publisher(JointTrajectory, topic, qos.command())
+        self._publisher = node.create_publisher(JointTrajectory, output.topic, qos.command())
         self.topic = self._publisher.topic_name
 
     def publish(self, positions: np.ndarray) -> None:

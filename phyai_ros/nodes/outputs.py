@@ -13,13 +13,15 @@ from std_msgs.msg import Float64MultiArray
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes import qos
 from phyai_ros.nodes.dry_run import DryRun
+from phyai_ros.nodes.interbotix import Interbotix
 from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
 from phyai_ros.robots.robot import Output as OutputDescription
 from phyai_ros.robots.robot import Robot
 
 
 class Output(Protocol):
-    """Built with (node, topic, joints, handoff). joints: the controller's own order. handoff: its
+    """Built with (node, output, joints, handoff). output: its part of the robot's YAML. joints: the
+    controller's own order. handoff: its
     ``names`` are the order in which ``publish`` gets positions. Raises ValueError for joints that
     no chunk moves."""
 
@@ -45,11 +47,13 @@ class Output(Protocol):
 class ForwardCommand:
     """std_msgs/Float64MultiArray a tick, for ros2_controllers' forward_command_controller."""
 
-    def __init__(self, node: Any, topic: str, joints: Sequence[str], handoff: Handoff) -> None:
+    def __init__(
+        self, node: Any, output: OutputDescription, joints: Sequence[str], handoff: Handoff
+    ) -> None:
         self._order = [handoff.names.index(name) for name in joints]
         self._message = Float64MultiArray()
         self._node = node
-        self._publisher = node.create_publisher(Float64MultiArray, topic, qos.command())
+        self._publisher = node.create_publisher(Float64MultiArray, output.topic, qos.command())
         self.topic = self._publisher.topic_name
 
     def publish(self, positions: np.ndarray) -> None:
@@ -95,6 +99,8 @@ class Several:
 OUTPUTS: dict[str, Callable[..., Output]] = {
     "forward_command": ForwardCommand,
     "joint_trajectory": JointTrajectoryOutput,
+    "joint_group": Interbotix,
+    "joint_single": Interbotix,
 }
 
 
@@ -130,4 +136,4 @@ def _make_one(
             f"there are: {', '.join(handoff.names)}"
         )
     kind = DryRun if dry_run else OUTPUTS[output.type]
-    return kind(node, output.topic, joints, handoff)
+    return kind(node, output, joints, handoff)

@@ -21,8 +21,8 @@ from phyai_ros.nodes.diagnostics import Window
 from phyai_ros.nodes.slot import Slot
 from phyai_ros.nodes.topics import info_topic
 from phyai_ros.robots.robot import Robot
+from phyai_ros.sim import cells
 from phyai_ros.sim.render import Renderer
-from phyai_ros.sim.scene import CAMERAS
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,12 @@ class Cameras:
 def camera_topics(robot: Robot) -> dict[str, str]:
     """Camera of the scene -> the topic that the robot's YAML gives to its role. Optional roles that
     the simulator lacks are left out; raises ValueError for others, and for compressed topics."""
-    known = ", ".join(CAMERAS)
+    cameras = cells.kind(robot.name).cameras
+    known = ", ".join(cameras)
     topics = {}
     for role, camera in robot.cameras.items():
         where = f"{robot.source}: cameras.{role}"
-        if role not in CAMERAS:
+        if role not in cameras:
             if camera.optional:
                 continue
             raise ValueError(f"{where}: the simulator has no such camera; it has {known}")

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""sim_node: the simulated cell behind a real robot's topics, paced on the wall clock.
+"""sim_node: a simulated robot behind the real one's topics, paced on the wall clock.
 
 Three threads: physics (steps, publishes joint states, alone touches the world), cameras (renders),
 and the executor's (messages and services; it only posts to the physics thread).
@@ -20,7 +20,7 @@ import numpy as np
 from rcl_interfaces.msg import ParameterDescriptor, ParameterType
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, String
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from phyai_ros import robots
@@ -31,10 +31,10 @@ from phyai_ros.nodes.pacer import Pacer
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.sim_cameras import Cameras, CameraSettings, camera_topics
 from phyai_ros.nodes.sim_driver import SimDriver
+from phyai_ros.nodes.sim_inputs import Goals, SimInputs
 from phyai_ros.nodes.sim_time import SimTime
 from phyai_ros.robots.robot import Robot
-from phyai_ros.sim import kinematics as kin
-from phyai_ros.sim import task, world
+from phyai_ros.sim import cells, task
 from phyai_ros.sim.conveyor import MAX_SPEED, Conveyor
 from phyai_ros.sim.episodes import Episodes
 from phyai_ros.sim.render import RenderingError
@@ -49,7 +49,7 @@ _PATIENCE = 3.0
 PARAMETERS = (
     params.AUTOSTART,
     Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
-    Parameter("task", "reach", "what the episodes are about", choices=world.TASKS),
+    Parameter("task", "reach", "what the episodes are about", choices=cells.TASKS),
     Parameter("seed", 0, "seed of the first episode; each next one adds 1", low=0, high=2**31),
     Parameter(
         "instruction",
@@ -83,7 +83,8 @@ PARAMETERS = (
 _JOINTS = ParameterDescriptor(
     name="joints",
     type=ParameterType.PARAMETER_STRING_ARRAY,
-    description="order of the values in a command, as of a forward position controller",
+    description="order of the values in a command of the robot's first output, in place of the "
+    "YAML's; left out or empty: as the YAML has it",
     read_only=True,
 )
 
@@ -97,7 +98,7 @@ class SimNode(lifecycle.ManagedNode):
         self._pacer: Pacer | None = None
         self._owned: list[Callable[[], Any]] = []
         super().__init__("sim_node", **kwargs)
-        self.declare_parameter("joints", list(kin.JOINTS), _JOINTS)
+        self.declare_parameter("joints", [""], _JOINTS)
 
     # -- transitions -------------------------------------------------------------------------
 
@@ -110,8 +111,8 @@ class SimNode(lifecycle.ManagedNode):
         fixed = values.instruction.strip()
         robot = robots.load(values.robot)
         topics = camera_topics(robot)
-        self._order = self._joint_order(robot)
-        self._world = world.make(
+        self._parts = robot.joint_parts
+        self._world = cells.make(
             robot.name,
             values.task,
             values.seed,
@@ -125,36 +126,28 @@ class SimNode(lifecycle.ManagedNode):
         self._inbox: deque[Callable[[], None]] = deque()
         self._accepted = 0
         self._refused_since: float | None = None
-        self._bad = diagnostics.Reasons()
         self._start_cameras(topics)
         self._connect(robot)
         self._driver: SimDriver | None = None
         if robot.output.type == "joint_trajectory":
-            self._driver = SimDriver(self, robot, kin.JOINTS, self._refuse_trajectory)
+            joints = self._world.joint_names
+            self._driver = SimDriver(self, robot, joints, self._refuse_trajectory)
             self._owned.append(self._driver.destroy)
 
     def _refuse_trajectory(self, why: str) -> None:
-        self._bad.add("trajectory")
+        self._inputs.bad.add("trajectory")
         self.get_logger().warning(f"trajectory refused: {why}", throttle_duration_sec=1.0)
 
-    def _joint_order(self, robot: Robot) -> np.ndarray:
-        """Place in a command of each joint of ``kinematics.JOINTS``; the robot's YAML gives the
-        order unless the parameter does."""
-        names = list(self.get_parameter("joints").value)
-        if names == list(kin.JOINTS):
-            names = list(robot.output_joints)
-            if sorted(names) != sorted(kin.JOINTS):
-                raise ValueError(
-                    f"{robot.source}: joints of its output: the simulator has "
-                    f"{', '.join(kin.JOINTS)}, found {', '.join(names)}"
-                )
-        if sorted(names) != sorted(kin.JOINTS):
+    def _order(self) -> list[str]:
+        """The parameter ``joints``; empty where it is not given."""
+        names = [name for name in self.get_parameter("joints").value if name]
+        known = self._world.joint_names
+        if names and sorted(names) != sorted(known):
             raise params.ParameterError(
-                f"parameter 'joints' is {names}; allowed: {', '.join(kin.JOINTS)} in any order, "
+                f"parameter 'joints' is {names}; allowed: {', '.join(known)} in any order, "
                 "each once"
             )
-        self._names = tuple(names)
-        return np.array([names.index(name) for name in kin.JOINTS])
+        return names
 
     def _start_cameras(self, topics: Mapping[str, str]) -> None:
         v = self._values
@@ -167,18 +160,15 @@ class SimNode(lifecycle.ManagedNode):
             raise ValueError(str(error)) from error
 
     def _connect(self, robot: Robot) -> None:
-        self._joint_states = self._publisher(
-            JointState, robot.joint_state_topics[0], qos.joint_states()
-        )
+        self._joint_states = {
+            topic: self._publisher(JointState, topic, qos.joint_states()) for topic in self._parts
+        }
         self._episode = self._publisher(String, "sim/episode", qos.episode())
         self._clock_topic = None
         if self._values.publish_clock:
             self._clock_topic = self._publisher(Clock, "/clock", qos.clock())
-        if robot.output.type == "forward_command":
-            subscription = self.create_subscription(
-                Float64MultiArray, robot.output.topic, self._on_command, qos.command()
-            )
-            self._owned.append(lambda: self.destroy_subscription(subscription))
+        self._inputs = SimInputs(self, robot, self._world.joint_names, self._order(), self._take)
+        self._owned.append(self._inputs.destroy)
         service = self.create_service(Trigger, "~/reset", self._on_reset)
         self._owned.append(lambda: self.destroy_service(service))
 
@@ -234,13 +224,16 @@ class SimNode(lifecycle.ManagedNode):
             self._announce("end")
 
     def _publish_joints(self, stamp: int) -> None:
-        positions, velocities = self._world.physics.joints()
-        message = JointState(
-            name=list(kin.JOINTS), position=positions.tolist(), velocity=velocities.tolist()
-        )
-        message.header.frame_id = "base_link"
-        convert.set_time(message.header.stamp, stamp)
-        self._joint_states.publish(message)
+        joints = self._world.joints()
+        for topic, part in self._parts.items():
+            message = JointState(
+                name=list(part),
+                position=[joints[joint][0] for joint in part.values()],
+                velocity=[joints[joint][1] for joint in part.values()],
+            )
+            message.header.frame_id = "base_link"
+            convert.set_time(message.header.stamp, stamp)
+            self._joint_states[topic].publish(message)
 
     def _announce(self, event: str) -> str:
         about = {
@@ -265,23 +258,16 @@ class SimNode(lifecycle.ManagedNode):
 
     # -- executor's thread -------------------------------------------------------------------
 
-    def _on_command(self, message: Float64MultiArray) -> None:
-        values = np.asarray(message.data, dtype=np.float64)
-        log = self.get_logger()
-        if len(values) != len(self._names):
-            self._bad.add("wrong length")
-            log.warning(
-                f"command refused: {len(values)} values, expected {len(self._names)}: "
-                f"{', '.join(self._names)}",
-                throttle_duration_sec=1.0,
-            )
-        elif not np.isfinite(values).all():
-            self._bad.add("not finite")
-            bad = [n for n, v in zip(self._names, values, strict=True) if not np.isfinite(v)]
-            log.warning(f"command refused: not finite: {', '.join(bad)}", throttle_duration_sec=1.0)
-        else:
-            positions = values[self._order]
-            self._inbox.append(lambda: self._apply(positions))
+    def _take(self, goals: Goals) -> None:
+        names = self._world.joint_names
+
+        def work() -> None:
+            positions = self._world.physics.goal  # of the joints that this command leaves alone
+            for name, value in goals.items():
+                positions[names.index(name)] = value
+            self._apply(positions)
+
+        self._inbox.append(work)
 
     def _on_reset(self, request: Any, response: Any) -> Any:
         done = threading.Event()
@@ -350,14 +336,14 @@ class SimNode(lifecycle.ManagedNode):
     def _episode_status(self) -> Status:
         return Status(
             "episode",
-            WARN if self._bad.total else OK,
+            WARN if self._inputs.bad.total else OK,
             f"{self._episodes.phase.value}: {self._world.instruction}",
             {
                 "seed": self._episodes.seed,
                 "distance m": self._world.distance,
                 "commands accepted": self._accepted,
                 "commands away from the arm": self._episodes.refused,
-                "commands refused": str(self._bad),
+                "commands refused": str(self._inputs.bad),
             },
         )
 

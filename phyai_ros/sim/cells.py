@@ -1,16 +1,18 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""The simulated robots by name: what each can do, and its cell."""
+"""The simulated robots by name: what each can do, and its cell. MuJoCo is imported by ``make``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from phyai_ros.sim import scene, task, world
-from phyai_ros.sim.aloha import model as aloha_model
+from phyai_ros.sim import scene, task
 from phyai_ros.sim.aloha import task as aloha_task
-from phyai_ros.sim.cell import Cell
 from phyai_ros.sim.conveyor import Conveyor
+
+if TYPE_CHECKING:
+    from phyai_ros.sim.cell import Cell
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,12 @@ class Kind:
     make: Callable[..., Cell]
 
 
+def _ur10e(robot: str, task: str, seed: int, **more: object) -> Cell:
+    from phyai_ros.sim import world
+
+    return world.make(robot, task, seed, **more)  # type: ignore[arg-type]
+
+
 def _aloha(robot: str, task: str, seed: int, *, conveyor: Conveyor | None, **more: object) -> Cell:
     from phyai_ros.sim.aloha.world import World
 
@@ -31,8 +39,8 @@ def _aloha(robot: str, task: str, seed: int, *, conveyor: Conveyor | None, **mor
 
 
 KINDS: Mapping[str, Kind] = {
-    "ur10e": Kind(scene.CAMERAS, task.TASKS, world.make),
-    "aloha": Kind(aloha_model.CAMERAS, aloha_task.TASKS, _aloha),
+    "ur10e": Kind(scene.CAMERAS, task.TASKS, _ur10e),
+    "aloha": Kind(aloha_task.CAMERAS, aloha_task.TASKS, _aloha),
 }
 TASKS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.tasks))
 """Of any robot."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import mujoco
 
-CAMERAS = ("cam_high", "cam_low", "cam_left_wrist", "cam_right_wrist")
-"""ALOHA's names for its cameras, which the scene's are renamed to."""
+from phyai_ros.sim.aloha.task import CAMERAS
+
 _SCENE_NAMES = ("top", "angle", "left_wrist", "right_wrist")
 CUBE_HALF = 0.02
 """Half the edge of the cube, m."""

@@ -14,6 +14,8 @@ import numpy as np
 from phyai_ros.sim.aloha import kinematics as kin
 
 TASKS = ("reach",)
+CAMERAS = ("cam_high", "cam_low", "cam_left_wrist", "cam_right_wrist")
+"""ALOHA's names for its cameras, which the scene's top, angle and wrist cameras get."""
 INSTRUCTION = "reach the cube with the right gripper"
 CUBE_RANGE = np.array([[0.0, 0.2], [0.4, 0.6]])
 """Where the cube's centre may lie: x and y in the world, m (gym_aloha.utils.sample_box_pose)."""

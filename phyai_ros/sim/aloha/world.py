@@ -7,7 +7,6 @@ import numpy as np
 
 from phyai_ros.sim.aloha import kinematics as kin
 from phyai_ros.sim.aloha import task
-from phyai_ros.sim.aloha.model import CAMERAS
 from phyai_ros.sim.aloha.physics import Physics
 from phyai_ros.sim.aloha.task import State
 from phyai_ros.sim.cell import Cell
@@ -18,7 +17,7 @@ class World(Cell):
 
     joint_names = kin.JOINTS
     arm = kin.ARMS
-    cameras = CAMERAS
+    cameras = task.CAMERAS
     target = "cube"
     physics: Physics
 
