@@ -107,7 +107,8 @@ def make_environment(groups: list[str]) -> str:
         run(install, BUILD / "log" / f"pip-{file.stem}.log")
         stamp.write_text(value)
 
-    core = [ROOT / "requirements" / f"{name}.txt" for name in REQUIREMENTS["demo"]]
+    built_on = [name for name in REQUIREMENTS["demo"] if name not in ALONE]
+    core = [ROOT / "requirements" / f"{name}.txt" for name in built_on]
     value = digest([*core, mender, ROOT / "setup.cfg"], version, str(ROOT))
     stamp = stamps / "project"
     if not stamp.is_file() or stamp.read_text() != value:
