@@ -35,7 +35,8 @@ class Load:
     """seconds: of load_policy. file_bytes: of the weight files. largest: of them. model_bytes: of
     the loaded model on the host. peak_bytes: the most anonymous memory beyond what the process had
     before, the model included. parameters: of the model. first_s: of its first answer, 0 where none
-    was asked for; largest_action: of that answer, in robot units."""
+    was asked for; largest_action: of that answer, in robot units. warm_s: of the warm-up, which
+    captures ``buckets``, 0 where none was asked for; device_bytes: in use on the GPU after it."""
 
     seconds: float
     file_bytes: int
@@ -45,6 +46,9 @@ class Load:
     parameters: int
     first_s: float = 0.0
     largest_action: float = 0.0
+    warm_s: float = 0.0
+    buckets: int = 0
+    device_bytes: int = 0
 
     @property
     def extra_bytes(self) -> int:
@@ -52,12 +56,18 @@ class Load:
 
 
 def measure(
-    folder: Path, device: str = "cpu", dtype: str = "bfloat16", *, infer: bool = False
+    folder: Path,
+    device: str = "cpu",
+    dtype: str = "bfloat16",
+    *,
+    infer: bool = False,
+    warm: bool = False,
 ) -> Load:
-    """Load ``folder`` in a fresh process, which then answers one request if ``infer``. Raises
-    RuntimeError with what that process said."""
+    """Load ``folder`` in a fresh process, which then is warmed up if ``warm`` and answers one
+    request if ``infer``. Raises RuntimeError with what that process said."""
     words = [sys.executable, __file__, "--child", str(folder), "--device", device, "--dtype", dtype]
     words += ["--infer"] if infer else []
+    words += ["--warm"] if warm else []
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
@@ -79,17 +89,8 @@ def measure(
         raise RuntimeError(f"loading {folder} failed:\n{errors}")
     found = json.loads(said)
     sizes = [path.stat().st_size for path in folder.glob("model*.safetensors")]
-    model = found["model_bytes"] if device == "cpu" else 0
-    return Load(
-        found["seconds"],
-        sum(sizes),
-        max(sizes),
-        model,
-        peak - before,
-        found["parameters"],
-        found["first_s"],
-        found["largest_action"],
-    )
+    found["model_bytes"] = found["model_bytes"] if device == "cpu" else 0
+    return Load(file_bytes=sum(sizes), largest=max(sizes), peak_bytes=peak - before, **found)
 
 
 def anonymous(pid: int) -> int:
@@ -104,7 +105,7 @@ def anonymous(pid: int) -> int:
     return 0
 
 
-def child(folder: str, device: str, dtype: str, infer: bool) -> None:
+def child(folder: str, device: str, dtype: str, infer: bool, warm: bool) -> None:
     """Says when it is ready, waits for a line, loads, says what it took."""
     import numpy as np
     import torch
@@ -127,9 +128,15 @@ def child(folder: str, device: str, dtype: str, infer: bool) -> None:
         "seconds": seconds,
         "model_bytes": sum(p.nbytes for p in weights),
         "parameters": sum(p.numel() for p in weights),
-        "first_s": 0.0,
-        "largest_action": 0.0,
     }
+    if warm:
+        started = time.perf_counter()
+        policy.warm_up(dict.fromkeys(policy.spec.cameras, (480, 640)))
+        found["warm_s"] = time.perf_counter() - started
+        if device != "cpu":
+            free, whole = torch.cuda.mem_get_info()
+            found["device_bytes"] = whole - free
+            found["buckets"] = policy.runner.buckets
     if infer:
         spec, rng = policy.spec, np.random.default_rng(0)
         images = {k: rng.integers(0, 255, (480, 640, 3), dtype=np.uint8) for k in spec.cameras}
@@ -158,9 +165,10 @@ def main() -> int:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--infer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--warm", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(options.child, options.device, options.dtype, options.infer)
+        child(options.child, options.device, options.dtype, options.infer, options.warm)
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

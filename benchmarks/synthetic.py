@@ -32,6 +32,7 @@ from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.models.smolvla.backbone import RmsNorm
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
 from phyai_ros.engine.models.smolvla.model import FLOAT32, SmolVlaInputs, SmolVlaModel
+from phyai_ros.engine.quantize import into_fp8
 from phyai_ros.engine.types import Observation, PolicySpec
 
 
@@ -78,10 +79,20 @@ def flow(name: str, device: torch.device, dtype: torch.dtype, tokens: int, batch
     return SyntheticAdapter(spec, model, "flow_backward", inputs, shape)
 
 
-def request(like: Path, folder: Path, device: torch.device, dtype: torch.dtype) -> FlowAdapter:
+def request(
+    like: Path, folder: Path, device: torch.device, dtype: torch.dtype, cameras: int
+) -> FlowAdapter:
     """pi05 behind a LeRobot checkpoint's own preprocessing: ``like`` is the checkpoint's folder,
-    whose weights are not read and whose sizes are set to the published ones in ``folder``."""
+    whose weights are not read and whose sizes are set to the published ones in ``folder``, with as
+    many cameras as asked for."""
     sidecars(like, folder)
+    config = folder / "config.json"
+    content = json.loads(config.read_text())
+    features = content["input_features"]
+    there = [k for k, v in features.items() if v["type"] == "VISUAL"]
+    for i in range(len(there), cameras):
+        features[f"observation.images.camera{i}"] = features[there[0]]
+    config.write_text(json.dumps(content))
     shutil.copy(like / "model.safetensors", folder)  # unread, but a checkpoint has one
     _, spec, transforms = lerobot.read(FAMILY, Checkpoint(folder))
     spec = replace(spec, guidance_methods=("rtc_identity",))
@@ -172,6 +183,13 @@ def smolvla(device: torch.device, dtype: torch.dtype, words: int = 48, batch: in
     spec = _spec("smolvla", config.chunk_size, config.max_action_dim, config.num_steps)
     shape = (config.chunk_size, config.max_action_dim)
     return SyntheticAdapter(spec, model, "flow_backward", inputs, shape)
+
+
+def quantised(adapter: SyntheticAdapter, device: torch.device) -> SyntheticAdapter:
+    """The same in FP8, in place: the model is not handed out again."""
+    into_fp8(adapter.model, adapter.spec.family, device)
+    flow_model.cache_clear()
+    return adapter
 
 
 def _spec(family: str, horizon: int, width: int, steps: int) -> PolicySpec:
