@@ -78,10 +78,19 @@ class ObservationAligner:
             if buffer is None:
                 raise ValueError(f"camera {camera!r}: expected one of {sorted(self._cameras)}")
             try:
-                buffer.add(stamp, image, received, self._posture)
+                buffer.add(stamp, image, received, self._posture_at(stamp))
             except BackInTime:
                 self._went_back()
-                buffer.add(stamp, image, received, self._posture)
+                buffer.add(stamp, image, received, self._posture_at(stamp))
+
+    def _posture_at(self, stamp: float) -> dict[str, float]:
+        """Of the joints known at a time. Where they were long before it says nothing of what a
+        picture shows: a robot that was gone may have come back elsewhere."""
+        return {
+            name: self._posture[name]
+            for name, buffer in self._joints.items()
+            if buffer.stamps and stamp - buffer.stamps[-1] <= self.config.joint_max_age
+        }
 
     def add_joints(
         self,

@@ -179,6 +179,21 @@ def test_unchanged_pixels_are_frozen_only_while_the_arm_moves():
     assert still.assemble(run(still, 1.0, 0.0)).images["wrist"][0, 0, 0] == 7
 
 
+def test_a_robot_that_was_gone_and_stands_elsewhere_has_no_frozen_camera():
+    """Its first pictures come before its first joint states: what was known of the joints until
+    then is no posture in which the pictures did not change. It stood still for good: no observation,
+    so no motion, so no other picture."""
+    aligner = make()
+    gone = run(aligner, 1.0, 0.0)
+    for k in range(60):
+        at = gone + 3.0 + k / 30
+        aligner.add_image("scene", at, image(11))
+        aligner.add_image("wrist", at, image(12))
+        if k > 0:
+            aligner.add_joints("js", at, {"a": 0.5, "b": -0.5})
+    assert aligner.assemble(at).joints["a"] == 0.5
+
+
 def test_one_changed_pixel_is_alive():
     aligner = make()
     last = run(aligner, 1.0, 0.01)
