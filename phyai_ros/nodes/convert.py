@@ -108,14 +108,15 @@ def compressed_from_raw(buffer: bytes) -> ImageSample:
     return ImageSample(ns_to_seconds(raw.stamp_ns), raw.stamp_ns, pixels, raw.format)
 
 
-def joints_from_message(message: Any) -> JointSample:
-    """sensor_msgs/JointState -> positions by name, in whatever order they came.
+def joints_from_message(message: Any, prefix: str = "") -> JointSample:
+    """sensor_msgs/JointState -> positions by name, in whatever order they came. prefix: put before
+    every name (``Robot.joint_prefixes``).
 
     Any subset of joints may be present; a message with names and no positions (velocities or
     efforts alone) gives none. Raises MessageError when names and positions do not pair up.
     """
     stamp_ns = stamp_to_ns(message.header.stamp)
-    names, values = list(message.name), message.position
+    names, values = [prefix + name for name in message.name], message.position
     if len(values) not in (0, len(names)):
         raise MessageError(f"{len(names)} joint names but {len(values)} positions")
     pairs = dict(zip(names, values, strict=False)) if len(values) else {}

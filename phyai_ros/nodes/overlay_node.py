@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
@@ -87,7 +88,8 @@ class OverlayNode(lifecycle.ManagedNode):
         for view in self._views.values():
             self._listen_to_camera(view)
         for topic in self._robot.joint_state_topics:
-            self._listen("joint states", JointState, topic, qos.joint_states(), self._on_joints)
+            on = partial(self._on_joints, self._robot.joint_prefixes.get(topic, ""))
+            self._listen("joint states", JointState, topic, qos.joint_states(), on)
         self._listen("chunks", ActionChunk, "/phyai/chunk", qos.chunk(), self._on_chunk)
         state = "/phyai/handoff_state"
         self._listen("handoff state", HandoffState, state, qos.handoff_state(), self._on_state)
@@ -141,8 +143,8 @@ class OverlayNode(lifecycle.ManagedNode):
     def _on_info(self, view: _View, info: CameraInfo) -> None:
         view.camera = camera_from_info(info, view.topic.topic)
 
-    def _on_joints(self, message: JointState) -> None:
-        sample = convert.joints_from_message(message)
+    def _on_joints(self, prefix: str, message: JointState) -> None:
+        sample = convert.joints_from_message(message, prefix)
         now = time.monotonic()
         self._joints.add(sample, now)
         positions = self._joints.positions(now)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -54,10 +54,19 @@ class Cameras:
 
 
 class Joints:
-    """One subscription a joint topic; each publisher may bring any part of the joints."""
+    """One subscription a joint topic; each publisher may bring any part of the joints. prefixes:
+    ``Robot.joint_prefixes``."""
 
-    def __init__(self, node: Any, topics: Sequence[str], source: FrameSource, log: EdgeLog) -> None:
+    def __init__(
+        self,
+        node: Any,
+        topics: Sequence[str],
+        source: FrameSource,
+        log: EdgeLog,
+        prefixes: Mapping[str, str] | None = None,
+    ) -> None:
         self._source = source
+        self._prefixes = dict(prefixes or {})
         self.streams = [self._stream(node, topic, log) for topic in topics]
 
     def _stream(self, node: Any, topic: str, log: EdgeLog) -> Stream:
@@ -73,7 +82,7 @@ class Joints:
         )
 
     def _deliver(self, topic: str, message: JointState) -> None:
-        sample = convert.joints_from_message(message)
+        sample = convert.joints_from_message(message, self._prefixes.get(topic, ""))
         self._source.aligner.add_joints(topic, sample.stamp, sample.positions, self._source.now())
         self._source.ring()
 

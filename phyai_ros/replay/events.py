@@ -101,6 +101,7 @@ class Timeline:
     def __init__(self, bag: Bag, robot: Robot, cameras: list[CameraTopic]) -> None:
         self.bag = bag
         self.cameras = {resolve(bag, camera.topic): camera for camera in cameras}
+        self._prefixes = {resolve(bag, t): p for t, p in robot.joint_prefixes.items()}
         self.joints = {resolve(bag, topic): topic for topic in robot.joint_state_topics}
         self.output = resolve(bag, robot.output.topic)
         self._readers: Mapping[str, Any] = {
@@ -153,7 +154,8 @@ class Timeline:
         return ImageCame(now, message.topic, camera, read(message.data))
 
     def _joints(self, message: BagMessage, now: float) -> Event:
-        sample = convert.joints_from_message(self.bag.decode(message))
+        prefix = self._prefixes.get(message.topic, "")
+        sample = convert.joints_from_message(self.bag.decode(message), prefix)
         positions = {str(name): float(value) for name, value in sample.positions.items()}
         plain = JointSample(sample.stamp, sample.stamp_ns, positions, sample.nonfinite)
         return JointsCame(now, message.topic, plain)

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -19,8 +20,9 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory
 
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
-from phyai_ros.nodes import cdr, convert, qos, robot_gate
-from phyai_ros.robots.robot import Robot
+from phyai_ros.nodes import cdr, convert, interbotix, qos, robot_gate
+from phyai_ros.nodes.message_info import informed, sent
+from phyai_ros.robots.robot import Output, Robot
 from phyai_ros.tools.doctoring.samples import Endpoint, Samples
 
 NODES = ("policy_node", "handoff_node")
@@ -31,6 +33,16 @@ _LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
 COMMANDS = {"forward_command": Float64MultiArray, "joint_trajectory": JointTrajectory}
+
+
+def _command_class(output: Output) -> Any:
+    """None where its package is not installed here: then nobody here can hear it."""
+    if output.type in COMMANDS:
+        return COMMANDS[output.type]
+    try:
+        return interbotix.message_class(output)
+    except ValueError:
+        return None
 
 
 @dataclass
@@ -85,8 +97,9 @@ class Listener:
                 wanted=qos.camera(),
             )
         for topic in robot.joint_state_topics:
+            on_joints = partial(_on_joints, robot.joint_prefixes.get(topic, ""))
             heard.joints[topic] = self._listen(
-                "joints", topic, JointState, _on_joints, wanted=qos.joint_states()
+                "joints", topic, JointState, on_joints, wanted=qos.joint_states()
             )
         for name, ready in robot.ready.items():
             kind = robot_gate.message_type(ready.type, f"{robot.source}: ready.{name}.type")
@@ -119,7 +132,7 @@ class Listener:
             label = "handoff state" if name == "states" else name
             setattr(heard, name, self._listen(label, topic, kind, keep, wanted=profile))
         for output, _ in robot.outputs:
-            kind = COMMANDS.get(output.type)
+            kind = _command_class(output)
             if kind is not None:
                 heard.outputs[output.topic] = self._listen(
                     "commands", output.topic, kind, _on_newest, offered=qos.command()
@@ -176,9 +189,9 @@ class Listener:
         what the node that this topic is for asks of publishers, or offers to subscribers."""
         samples = Samples(self._node.resolve_topic_name(topic), label, _type_name(kind))
 
-        def on_message(message: Any, info: dict[str, int]) -> None:
+        def on_message(message: Any, info: Mapping[str, int]) -> None:
             samples.arrived.append(time.monotonic())
-            samples.sent.append(info["source_timestamp"] / cdr.NANOSECONDS)
+            samples.sent.append(sent(info))
             if raw:
                 samples.size = len(message)
             try:
@@ -190,7 +203,7 @@ class Listener:
                 samples.stamps.append(stamp)
                 samples.now.append(self._now(stamp))
 
-        self._node.create_subscription(kind, topic, on_message, mine, raw=raw)
+        self._node.create_subscription(kind, topic, informed(on_message), mine, raw=raw)
         self._wanted.append((samples, kind, wanted, offered))
         return samples
 
@@ -226,12 +239,12 @@ class Listener:
         return convert.ns_to_seconds(raw.stamp_ns)
 
 
-def _on_joints(samples: Samples, message: JointState) -> float:
+def _on_joints(prefix: str, samples: Samples, message: JointState) -> float:
     facts = samples.facts
     names, ranges = facts.setdefault("names", {}), facts.setdefault("ranges", {})
     for name in message.name:
-        names[name] = names.get(name, 0) + 1
-    sample = convert.joints_from_message(message)
+        names[prefix + name] = names.get(prefix + name, 0) + 1
+    sample = convert.joints_from_message(message, prefix)
     facts.setdefault("sets", set()).add(tuple(sample.positions))
     for name in sample.nonfinite:
         facts.setdefault("nonfinite", set()).add(name)
