@@ -17,7 +17,8 @@ from phyai_ros.nodes import arguments, model_file, transport
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.robots.errors import RobotError
 from phyai_ros.robots.geometry import Geometry
-from phyai_ros.sim.task import TASKS
+from phyai_ros.robots.robot import Robot
+from phyai_ros.sim import cells
 
 ARGUMENTS = (
     Argument("model", "gr00t", "policy: a name in config/models, or a YAML file", known="models"),
@@ -51,7 +52,7 @@ ARGUMENTS = (
     Argument("dry_run", False, "log the commands and send none: the first run on a real arm"),
     Argument("seed", 0, "of the policy's noise and the first episode", low=0, high=2**31),
     Argument("use_sim_time", False, "time from /clock; the simulator then publishes it"),
-    Argument("task", "reach", "sim: what the episodes are about", choices=TASKS),
+    Argument("task", "reach", "sim: what the episodes are about", choices=cells.TASKS),
     Argument("conveyor_speed", 0.0, "sim: m/s of the target block", low=0.0, high=0.3),
     Argument("conveyor_reversing", False, "sim: the conveyor turns round at random"),
     Argument("threads", 0, "CPU threads of the policy; 0: by the machine", low=0, high=256),
@@ -88,6 +89,8 @@ def nodes(values: Mapping[str, Value]) -> tuple[NodeSpec, ...]:
             Geometry(robot)
     except RobotError as error:
         raise ArgumentError(str(error)) from error
+    if values["sim"]:
+        _check_simulated(robot, str(values["task"]))
     shared = {"robot": values["robot"], "use_sim_time": values["use_sim_time"]}
     specs = []
     if values["sim"]:
@@ -157,6 +160,17 @@ def environment(values: Mapping[str, Value]) -> dict[str, str]:
 def parse(given: Mapping[str, str]) -> dict[str, Value]:
     """Text by argument name -> typed values, defaults filled in. Raises ArgumentError."""
     return arguments.parse(ARGUMENTS, given)
+
+
+def _check_simulated(robot: Robot, task: str) -> None:
+    try:
+        there = cells.kind(robot.name)
+    except ValueError as error:
+        raise ArgumentError(f"sim:=true: {robot.source}: name: {error}") from error
+    if task not in there.tasks:
+        raise ArgumentError(
+            f"task:={task}: the simulated {robot.name} has {', '.join(there.tasks)}"
+        )
 
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
