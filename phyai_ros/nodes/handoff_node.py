@@ -19,7 +19,7 @@ from std_msgs.msg import String
 
 from phyai_ros import robots
 from phyai_ros.control import methods
-from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
 from phyai_ros.msg import ActionChunk
 from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qos
@@ -27,7 +27,8 @@ from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.fail_safe import FailSafe
-from phyai_ros.nodes.handoff_parameters import PARAMETERS, control_rate
+from phyai_ros.nodes.handoff_agreement import Agreement
+from phyai_ros.nodes.handoff_parameters import PARAMETERS, handoff_config
 from phyai_ros.nodes.handoff_services import HandoffServices
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.handoff_status import handoff_status, output_status, timer_status
@@ -63,23 +64,8 @@ class HandoffNode(lifecycle.ManagedNode):
     def configure(self) -> None:
         values = params.read(self, self.PARAMETERS)
         robot = robots.load(values.robot)
-        rate = control_rate(values.rate, robot)
         limits = robot.limits()
-        config = HandoffConfig(
-            period=1.0 / rate,
-            execution_horizon=values.execution_horizon or None,
-            horizon=values.horizon or None,
-            lead=None if values.lead < 0 else values.lead,
-            margin=values.margin,
-            request_timeout=values.request_timeout,
-            fault_after=values.fault_after,
-            max_chunk_age=values.max_chunk_age,
-            ramp_speed=values.ramp_speed,
-            plays_on=robot.output.type == "joint_trajectory",
-            discrete=robot.discrete_joints,
-            # Epochs of a restarted handoff never meet those of the one before.
-            first_epoch=time.time_ns() // 1_000_000,
-        )
+        config = handoff_config(values, robot)
         self._values, self._period = values, config.period
         self._log = diagnostics.EdgeLog(self.get_logger())
         self._now = RosSeconds(self.get_clock())
@@ -91,6 +77,7 @@ class HandoffNode(lifecycle.ManagedNode):
             stall=guards.stall_detector(robot, config.period),
             tracking=guards.tracking_watch(robot, config.period),
         )
+        self._prefixes = robot.joint_prefixes
         self._joints = JointBuffer(limits.names, values.joint_state_max_age)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
         self._owned.append(self._output)
@@ -112,6 +99,8 @@ class HandoffNode(lifecycle.ManagedNode):
             "phyai/chunk",
             robot.joint_state_topics,
         )
+        self._agreement = Agreement(self, values.handoff, self._log)
+        self._owned.append(self._agreement)
         self._subscribe(robot)
         self._seen = HandoffWatch(
             self._log,
@@ -121,6 +110,7 @@ class HandoffNode(lifecycle.ManagedNode):
             self._chunks,
             self._joints,
             lambda: self._gate.factor,
+            self._agreement.trouble,
             dry_run=values.dry_run,
         )
         self._owned.append(
@@ -211,7 +201,7 @@ class HandoffNode(lifecycle.ManagedNode):
     # -- messages (executor thread) ----------------------------------------------------------
 
     def _on_joints(self, topic: str, message: JointState) -> None:
-        sample = convert.joints_from_message(message)
+        sample = convert.joints_from_message(message, self._prefixes.get(topic, ""))
         self._rivals.heard(topic, sample.positions)
         self._joints.add(sample, time.monotonic())
         if sample.nonfinite:
@@ -292,6 +282,7 @@ class HandoffNode(lifecycle.ManagedNode):
                 self._period, self._handoff, self._sink, self._pacer, self._seen.standstill
             ),
             output_status(self._output),
+            self._agreement.status(),
             self._rivals.status(),
             *(stream.status() for stream in streams),
             *self._gate.statuses(),

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 from phyai_ros.control import methods
+from phyai_ros.control.config import HandoffConfig
 from phyai_ros.nodes import params
 from phyai_ros.nodes.params import Parameter
 from phyai_ros.robots.robot import Robot
@@ -65,3 +69,23 @@ def control_rate(asked: float, robot: Robot) -> float:
         where = "parameter 'rate'" if asked else f"{robot.source}: control_rate"
         raise params.ParameterError(f"{where} is {rate:g} Hz; expected at least {LOWEST_RATE:g} Hz")
     return rate
+
+
+def handoff_config(values: Any, robot: Robot) -> HandoffConfig:
+    """The node's parameters and the robot's description -> what the handoff is set to. Raises
+    ParameterError."""
+    return HandoffConfig(
+        period=1.0 / control_rate(values.rate, robot),
+        execution_horizon=values.execution_horizon or None,
+        horizon=values.horizon or None,
+        lead=None if values.lead < 0 else values.lead,
+        margin=values.margin,
+        request_timeout=values.request_timeout,
+        fault_after=values.fault_after,
+        max_chunk_age=values.max_chunk_age,
+        ramp_speed=values.ramp_speed,
+        plays_on=robot.output.type == "joint_trajectory",
+        discrete=robot.discrete_joints,
+        # Epochs of a restarted handoff never meet those of the one before.
+        first_epoch=time.time_ns() // 1_000_000,
+    )

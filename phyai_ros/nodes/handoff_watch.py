@@ -21,7 +21,8 @@ class HandoffWatch:
     """``look``, a few times a second on the executor's thread, adds what the ROS graph knows to the
     sink's reasons and logs what begins and ends.
 
-    speed: share of full speed at which the robot runs. dry_run: nobody need listen before the first
+    speed: share of full speed at which the robot runs. disagreement: of policy and handoff about
+    the method. dry_run: nobody need listen before the first
     command. standstill: why there are no ticks at all, empty while there are. unanswered: requests
     without an answer since the arm last moved.
     """
@@ -35,6 +36,7 @@ class HandoffWatch:
         chunks: Stream,
         joints: JointBuffer,
         speed: Callable[[], float],
+        disagreement: Callable[[], str | None],
         *,
         dry_run: bool,
     ) -> None:
@@ -47,6 +49,7 @@ class HandoffWatch:
         self._chunks = chunks
         self._joints = joints
         self._speed = speed
+        self._disagreement = disagreement
         self._dry_run = dry_run
         self._timeouts = 0
         self.restart()
@@ -74,7 +77,7 @@ class HandoffWatch:
         if state in ACTING:
             self._timeouts, self.unanswered = timeouts, 0
             return []
-        notes = [self._chunks.trouble()]
+        notes = [self._chunks.trouble(), self._disagreement()]
         self.unanswered = timeouts - self._timeouts
         if self.unanswered:
             notes.append("requests are unanswered")  # how many changes too often for a log

@@ -90,13 +90,14 @@ def _states(robot: Robot) -> set[str]:
 def _policy_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
     cameras = {absolute(camera.topic) for camera in robot.cameras.values()}
     heard = {*cameras, *_joints(robot), "/instruction", "/phyai/request"}
-    return {"/phyai/chunk"}, heard, ()
+    return {"/phyai/chunk", "/phyai/policy_handoff"}, heard, ()
 
 
 def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
     outputs = {absolute(output.topic) for output, _ in robot.outputs}
     sent = {*outputs, "/phyai/request", "/phyai/handoff_state"}
-    heard = {*_joints(robot), *_states(robot), "/instruction", "/phyai/chunk"}
+    heard = {*_joints(robot), *_states(robot), "/instruction"}
+    heard |= {"/phyai/chunk", "/phyai/policy_handoff"}
     return sent, heard, ("hold", "resume", "reset")
 
 

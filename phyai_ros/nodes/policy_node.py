@@ -23,7 +23,15 @@ from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.msg import ActionChunk, InferenceRequest
-from phyai_ros.nodes import convert, diagnostics, lifecycle, model_file, params, qos
+from phyai_ros.nodes import (
+    convert,
+    diagnostics,
+    handoff_agreement,
+    lifecycle,
+    model_file,
+    params,
+    qos,
+)
 from phyai_ros.nodes.answering import Answering, policy_name
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.diagnostics import Status
@@ -146,7 +154,8 @@ class PolicyNode(lifecycle.ManagedNode):
         else:
             self._cameras = Cameras(self, cameras, self._source, log)
         self._owned.append(self._cameras)
-        self._joints = Joints(self, robot.joint_state_topics, self._source, log)
+        topics, prefixes = robot.joint_state_topics, robot.joint_prefixes
+        self._joints = Joints(self, topics, self._source, log, prefixes)
         self._requests = Stream(
             self,
             "requests",
@@ -171,6 +180,8 @@ class PolicyNode(lifecycle.ManagedNode):
 
     def activate(self) -> None:
         self._chunks = self.create_publisher(ActionChunk, "phyai/chunk", qos.chunk())
+        self._method = self.create_publisher(String, handoff_agreement.TOPIC, qos.policy_handoff())
+        self._method.publish(String(data=self._values.handoff))
         assert self._policy is not None
         self._history = History(self._binding, self._source, self._policy.spec.history)
         self._loop = InferenceLoop(
@@ -197,6 +208,7 @@ class PolicyNode(lifecycle.ManagedNode):
         self._timers_owned = []
         self._diagnostics.destroy()
         self.destroy_publisher(self._chunks)
+        self.destroy_publisher(self._method)
 
     def teardown(self) -> None:
         self.deactivate()

@@ -62,6 +62,11 @@ def robot_status() -> QoSProfile:
     return _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
+def policy_handoff() -> QoSProfile:
+    """Transient local: the policy says it once."""
+    return _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
 def episode() -> QoSProfile:
     return _profile(10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

@@ -304,6 +304,16 @@ def test_a_second_master_a_second_policy_and_a_second_joint_driver_are_named(rob
         robot.until_says("publishers", "ok")
 
 
+def test_a_policy_that_was_told_another_method_is_named(robot):
+    publisher = robot.test.create_publisher(String, "phyai/policy_handoff", qos.policy_handoff())
+    publisher.publish(String(data="rtc_identity"))
+    robot.until_says("handoff method", "handoff is 'replace' here and 'rtc_identity' in the policy")
+    assert robot.diagnostics["handoff method"].level == WARN
+    publisher.publish(String(data="blend"))  # asks no more of the policy than this one
+    robot.until_says("handoff method", "ok")
+    robot.test.destroy_publisher(publisher)
+
+
 class TestStart:
     """A node of its own: only the first command after a start ramps."""
 

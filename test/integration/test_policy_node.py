@@ -390,6 +390,16 @@ def test_no_publisher_is_told_apart_from_no_message(cell):
     cell.test.destroy_publisher(publisher)
 
 
+def test_it_says_which_handoff_its_chunks_are_made_for_also_to_whoever_comes_late(cell):
+    heard: list[str] = []
+    subscription = cell.test.create_subscription(
+        String, "phyai/policy_handoff", lambda m: heard.append(m.data), qos.policy_handoff()
+    )
+    cell.until(lambda: heard, "the policy's handoff method")
+    assert heard == ["replace"]
+    cell.test.destroy_subscription(subscription)
+
+
 def test_a_request_of_another_shape_is_refused(cell):
     cell.until_says(
         "requests",
