@@ -17,7 +17,8 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rich.console import Console
 
-from phyai_ros.tools import incidents, report, report_table
+from phyai_ros.nodes import diagnostics
+from phyai_ros.tools import incidents, process_status, report, report_table
 from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
 from phyai_ros.tools.progress import Progress
 from phyai_ros.tools.recorder import Recorder
@@ -78,7 +79,7 @@ def run(
         (what.directory / name).unlink(missing_ok=True)
     context = Context()
     rclpy.init(context=context, args=[])
-    watch = _Watch(what, context, stopped, Progress(console))
+    watch = _Watch(what, context, stopped, Progress(console), crashes)
     try:
         status = watch.run()
     except KeyboardInterrupt:
@@ -124,6 +125,7 @@ class _Watch:
         context: Context,
         stopped: Callable[[], str | None],
         progress: Progress,
+        crashes: Callable[[], Sequence[Crash]],
     ) -> None:
         self._what, self._context = what, context
         self._stopped, self._progress = stopped, progress
@@ -131,6 +133,10 @@ class _Watch:
             "phyai_monitor",
             context=context,
             parameter_overrides=[Parameter("use_sim_time", value=what.use_sim_time)],
+        )
+        self._crashes, self._told = crashes, 0
+        self._processes = diagnostics.Publisher(
+            self._node, [lambda: [process_status.status(crashes(), time.time())]]
         )
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
@@ -219,6 +225,9 @@ class _Watch:
 
     def _spin(self, seconds: float) -> None:
         """Until ``seconds`` have passed; work that is there is done in one go."""
+        if len(self._crashes()) != self._told:
+            self._told = len(self._crashes())
+            self._processes.publish()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:

@@ -69,32 +69,46 @@ def main(words: Sequence[str]) -> int:
     node = RecordNode(robot, recorder, options.topics)
     console.say("info", f"recording into {path}; Ctrl-C ends it")
     end = time.monotonic() + (options.duration or float("inf"))
-    status, number = 0, 1
+    first, status, number = path, 0, 1
     while True:
-        _wait(node, recorder, stop, end)
-        if recorder.failure is None or not options.keep_going:
+        _wait(node, recorder, options.split << 20, stop, end)
+        if not _goes_on(recorder, options, stop, end):
             break
-        node.say()
-        status = _report(path, recorder, [])
+        if recorder.failure is not None:
+            node.say()
+            status = 1
         number += 1
-        following = path.with_name(f"{path.name}_{number}")
+        following = first.with_name(f"{first.name}_{number}")
         again = _when_there_is_room(following, open_bag, options.reserve << 20, stop, end)
         if again is None:
-            node.close()
-            return 1
+            break
+        node.write_into(again)
+        recorder.close()
+        _report(path, recorder, [])
         path, recorder = following, again
-        node.write_into(recorder)
-        node.say()
         console.say("info", f"recording goes on in {path}")
     node.close()
     recorder.close()
     return _report(path, recorder, node.absent()) or status
 
 
-def _wait(node: RecordNode, recorder: BagRecorder, stop: threading.Event, end: float) -> None:
-    """Until the recorder ends by itself, or is told to."""
+def _goes_on(
+    recorder: BagRecorder, options: argparse.Namespace, stop: threading.Event, end: float
+) -> bool:
+    """Whether there is another bag after this one."""
+    if stop.is_set() or time.monotonic() >= end:
+        return False
+    return bool(options.keep_going) if recorder.failure is not None else recorder.running
+
+
+def _wait(
+    node: RecordNode, recorder: BagRecorder, split: int, stop: threading.Event, end: float
+) -> None:
+    """Until the recorder ends by itself, has ``split`` bytes (0: any), or is told to end."""
     told: set[str] = set()
     while recorder.running and not stop.is_set() and time.monotonic() < end:
+        if split and recorder.bytes > split:
+            return
         stop.wait(min(_OFTEN, max(0.0, end - time.monotonic())))
         for notice in node.notices():
             if notice not in told:
@@ -160,6 +174,13 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--keep-going",
         action="store_true",
         help="when the disk fails, wait for room and go on in DIR_2, DIR_3, ...",
+    )
+    parser.add_argument(
+        "--split",
+        type=int,
+        default=0,
+        metavar="MB",
+        help="go on in DIR_2, DIR_3, ... after so much each; 0: never",
     )
     parser.add_argument(
         "--reserve", type=int, default=64, metavar="MB", help="end when less is free (%(default)s)"

@@ -181,7 +181,7 @@ def test_unchanged_pixels_are_frozen_only_while_the_arm_moves():
 
 def test_a_robot_that_was_gone_and_stands_elsewhere_has_no_frozen_camera():
     """Its first pictures come before its first joint states: what was known of the joints until
-    then is no posture in which the pictures did not change. It stood still for good: no observation,
+    then is no posture in which the pictures did not change. It stood still for good: no frame,
     so no motion, so no other picture."""
     aligner = make()
     gone = run(aligner, 1.0, 0.0)

@@ -24,7 +24,7 @@ Wait = Callable[[float], None]
 
 def inject(system: System, fault: Fault, wait: Wait) -> Injected:
     """Begin it, let it last, end it. wait: sleeps so many seconds, minding the rest meanwhile."""
-    return _HOW[fault.kind](system, fault, wait)
+    return HOW[fault.kind](system, fault, wait)
 
 
 def _messages(system: System, fault: Fault, wait: Wait) -> Injected:
@@ -111,7 +111,7 @@ def _restarted(system: System, name: str, before: list[int], wait: Wait) -> floa
     return time.time()
 
 
-_HOW: dict[str, Callable[[System, Fault, Wait], Injected]] = {
+HOW: dict[str, Callable[[System, Fault, Wait], Injected]] = {
     **dict.fromkeys((*MESSAGES, STORM), _messages),
     "cpu_hogs": _hogs,
     "disk_full": _disk,

@@ -9,14 +9,19 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
+from phyai_ros.nodes.cdr import NANOSECONDS
 from phyai_ros.tools.soaking import bags
 from phyai_ros.tools.soaking.children import Child
 from phyai_ros.tools.soaking.verdict import Bag
 
-LARGEST = 150 << 20
-"""Bytes after which a bag is ended and the next one begun."""
+SPLIT_MB = 100
+"""After so much the recorder goes on in the next bag."""
 RESERVE_MB = 8
 STOPPING = 15.0
+CLOSING = 3.0
+"""s after the first message of the next bag in which one may still be being finished."""
 
 
 class Recordings:
@@ -38,7 +43,8 @@ class Recordings:
     def start(self) -> None:
         self._number += 1
         words = ["phyai_ros.tools", "record", "--robot", self._robot, "--keep-going"]
-        words += ["--out", str(self._folder / f"bag{self._number}"), "--reserve", str(RESERVE_MB)]
+        words += ["--out", str(self._folder / f"bag{self._number}")]
+        words += ["--reserve", str(RESERVE_MB), "--split", str(SPLIT_MB)]
         self._child = Child(words, self._environment, self._log)
 
     def kill(self) -> None:
@@ -59,16 +65,32 @@ class Recordings:
         self._ends.append(asked)
         return done
 
-    def bytes(self) -> int:
-        files = [p for p in self._folder.rglob("*") if p.is_file()]
-        return sum(p.stat().st_size for p in files)
-
     def check(self) -> None:
         """Read and remove every bag that has ended."""
-        ended = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
-        if self.pid is not None:
-            ended = ended[:-1]
-        for path, end in zip(ended, self._ends, strict=False):
-            self.checked.append(bags.check(path, end))
+        bags_ = sorted(self._folder.iterdir(), key=_order)
+        following = [*bags_[1:], None]
+        for path, next_ in zip(bags_, following, strict=True):
+            if next_ is None and self.pid is not None:
+                return  # it is being written
+            start = None if next_ is None else _started(next_)
+            if next_ is not None and (start is None or time.time() - start < CLOSING):
+                return  # this one may still be being closed
+            self.checked.append(bags.check(path, [*self._ends, *([start] if start else [])]))
             shutil.rmtree(path)
-        del self._ends[: len(ended)]
+
+
+def _order(path: Path) -> tuple[int, int]:
+    """bag2_3 -> (2, 3)."""
+    number, _, part = path.name.removeprefix("bag").partition("_")
+    return int(number), int(part or 1)
+
+
+def _started(path: Path) -> float | None:
+    """s, wall clock, of a bag's first message; None while there is none."""
+    try:
+        text = (path / "metadata.yaml").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    information = yaml.safe_load(text)["rosbag2_bagfile_information"]
+    nanoseconds = information["starting_time"]["nanoseconds_since_epoch"]
+    return float(nanoseconds) / NANOSECONDS or None

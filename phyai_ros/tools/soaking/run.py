@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from phyai_ros.tools.soaking import recordings, schedule
+from phyai_ros.tools.soaking import schedule
 from phyai_ros.tools.soaking.inject import inject
 from phyai_ros.tools.soaking.schedule import Fault
 from phyai_ros.tools.soaking.system import System
@@ -60,7 +60,7 @@ class Soak:
 
     def _go(self) -> None:
         if not self._until_driven(time.time(), FIRST_COMMAND):
-            self._system.broken.append(f"no command in {FIRST_COMMAND:g} s")
+            self._give_up(f"no command in {FIRST_COMMAND:g} s")
             return
         began = time.monotonic()
         for fault, again in self._faults(began):
@@ -73,7 +73,7 @@ class Soak:
             if not self._one(fault):
                 return
 
-    def _faults(self, began: float):  # type: ignore[no-untyped-def]
+    def _faults(self, began: float) -> Iterator[tuple[Fault, bool]]:
         """(fault, whether its kind came before). In the second half nothing is killed, so that
         processes grow old enough for their memory to be judged."""
         robot = schedule.Robot(tuple(self._system.robot.cameras), self._system.robot.joint_names)
@@ -89,22 +89,19 @@ class Soak:
         system = self._system
         system.new_task()
         if not self._until_settled():
-            system.broken.append(f"before {fault}: the arm was not driven for {PATIENCE:g} s")
-            return False
+            return self._give_up(f"before {fault}: the arm was not driven for {PATIENCE:g} s")
         self._progress(str(fault))
         one = inject(system, fault, self._wait)
         self.injected.append(one)
         if not self._until_driven(one.ended, PATIENCE):
-            system.broken.append(f"after {fault}: no recovery in {PATIENCE:g} s")
-            return False
-        for text in system.dead():
-            system.broken.append(f"after {fault}: {text}")
-            return False
+            return self._give_up(f"after {fault}: no recovery in {PATIENCE:g} s")
         system.recordings.check()
-        if system.recordings.bytes() > recordings.LARGEST and system.recordings.pid is not None:
-            system.recordings.stop()
-            system.recordings.start()
         return True
+
+    def _give_up(self, why: str) -> bool:
+        """Who ended is the reason, where somebody did."""
+        self._system.broken += self._system.dead() or [why]
+        return False
 
     def _until_driven(self, after: float, patience: float) -> bool:
         """Wait for a chunk that first drives the arm after a moment."""

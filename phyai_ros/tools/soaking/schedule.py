@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -113,6 +114,11 @@ KINDS = (
     Kind("dds_restart", (1.0, 2.0), r"policy_node|handoff_node|camera|joint", deadly=True),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def pattern(names: str, parameters: Mapping[str, Any]) -> str:
+    """A Kind's ``names`` for one fault."""
+    return names.format(**{key: re.escape(str(value)) for key, value in parameters.items()})
 
 
 def round_of(

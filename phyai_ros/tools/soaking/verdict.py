@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from phyai_ros.tools.soaking import schedule
 from phyai_ros.tools.soaking.schedule import BY_NAME, Fault
 from phyai_ros.tools.soaking.timeline import Timeline
 
@@ -112,8 +113,7 @@ def _named(injected: Injected, timeline: Timeline, names: str | None) -> tuple[f
     recovered from counts."""
     if names is None:
         return None, ""
-    words = {key: re.escape(str(value)) for key, value in injected.fault.parameters.items()}
-    pattern = re.compile(names.format(**words) if "{" in names else names, re.IGNORECASE)
+    pattern = re.compile(schedule.pattern(names, injected.fault.parameters), re.IGNORECASE)
     resumed = timeline.resumed(injected.ended)
     end = max(injected.ended + ECHO, resumed if resumed is not None else float("inf"))
     for said in timeline.said:
