@@ -28,21 +28,28 @@ BENCHMARKS = {
     "overlay": "what overlay:=true costs the control tick, with and without it in turns",
     "closed_loop": "embedded GR00T: 50 held-out episodes through the real nodes, in real time",
 }
-ON_GPU = {"engine": "the model part of a request at the published sizes, and what runs it"}
-"""Run when named: they need a CUDA GPU."""
+ON_GPU = {
+    "engine": "a request at the published sizes: by stage, its roofs, whole; loading and capture",
+    "full_size": "the published sizes from sharded checkpoints: loading, memory, an answer",
+}
+"""Run when named, with their own options behind the name: they need a CUDA GPU."""
 _META = ("benchmark", "when", "command", "commit", "device", "versions", "what", "wanted", "passed")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the named benchmarks, all by default. Exit status: 0 every bound kept, 1 not."""
+    words = sys.argv[1:] if words is None else words
+    if words and words[0] in ON_GPU:
+        return through(words[0], words[1:])
     parser = argparse.ArgumentParser(
         prog="phyai-ros bench",
         description="Print the numbers the project answers for. They need a quiet machine.",
         epilog="benchmarks:\n"
         + "".join(f"  {name:<14}{text}\n" for name, text in BENCHMARKS.items())
-        + "\non a CUDA GPU, when named:\n"
+        + "\non a CUDA GPU, one at a time, with options of their own (--help):\n"
         + "".join(f"  {name:<14}{text}\n" for name, text in ON_GPU.items())
-        + "\nexamples:\n  phyai-ros bench ingest\n  phyai-ros bench --json > rows.jsonl\n",
+        + "\nexamples:\n  phyai-ros bench ingest\n  phyai-ros bench --json > rows.jsonl\n"
+        "  phyai-ros bench engine --work pi05_48,gr00t --compile\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="one of those below; none: all")
@@ -52,6 +59,9 @@ def main(words: Sequence[str] | None = None) -> int:
     unknown = [name for name in options.names if name not in there]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(there)}")
+    alone = [name for name in options.names if name in ON_GPU]
+    if alone:
+        parser.error(f"{alone[0]} is run alone, as the first word: phyai-ros bench {alone[0]}")
     folder = find()
     if folder is None:
         return _fail("the folder benchmarks/ is part of the source tree; run this from there")
@@ -76,6 +86,17 @@ def find() -> Path | None:
         if (root / "benchmarks" / "record.py").is_file():
             return root / "benchmarks"
     return None
+
+
+def through(name: str, words: Sequence[str]) -> int:
+    """A benchmark with its own options, which prints as it goes. -> its exit status."""
+    folder = find()
+    if folder is None:
+        return _fail("the folder benchmarks/ is part of the source tree; run this from there")
+    done = subprocess.run(
+        [sys.executable, str(folder / f"{name}.py"), *words], cwd=folder.parent, check=False
+    )
+    return done.returncode
 
 
 def run(program: Path) -> tuple[dict[str, Any] | None, int, str]:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from phyai_ros import robots
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
+from phyai_ros.engine.runner import SELECTORS
 from phyai_ros.engine.types import PolicyError
 from phyai_ros.tools import check_binding, check_inputs, check_rows, console, policy_options
 from phyai_ros.tools.check_rows import Row
@@ -79,6 +80,12 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--fixture", type=Path, metavar="DIR", help="recorded requests to answer")
     parser.add_argument("--precision", choices=sorted(DTYPES), default="float32")
+    parser.add_argument(
+        "--selector",
+        choices=SELECTORS,
+        default="auto",
+        help="reference: plain torch alone, nothing fused or captured (%(default)s)",
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N (%(default)s)")
     parser.add_argument(
         "--batch", type=_batches, default=(1, 8, 32), metavar="N,N", help="batch sizes (1,8,32)"
@@ -114,6 +121,7 @@ def _rows(options: argparse.Namespace) -> Iterator[Row]:
             device=options.device,
             dtype=precision,
             revision=options.revision if where == name else None,
+            selector=options.selector,
         )
 
     @lru_cache(maxsize=2)
@@ -154,6 +162,7 @@ def _result(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, Any]:
         "checkpoint": policy_options.checkpoint(options),
         "device": torch.cuda.get_device_name(options.device) if cuda else platform.machine(),
         "precision": options.precision,
+        "selector": options.selector,
         "torch": torch.__version__,
         "passed": all(row.passed for row in rows),
         "rows": [vars(row) for row in rows],

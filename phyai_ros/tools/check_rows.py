@@ -67,7 +67,7 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
 def paths(policy: Policy, batches: Sequence[int]) -> Mapping[str, Infer]:
     """Every way that this device has to answer a request, but the reference path: plain torch with
     all that is constant kept, and on a GPU the captured graphs with the fused kernels."""
-    if policy.device.type != "cuda":
+    if policy.device.type != "cuda" or policy.runner.selector == "reference":
         return {"cached": policy.infer_batch}
     plain = Policy(policy.adapter, policy.device, selector="reference")
     policy.warm_up(batches=tuple(batches))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ _SIDES = {
 
 
 def altered(checkpoint: Path, side: str, copy: Path) -> list[Path]:
-    """Fill ``copy`` with links to the checkpoint's files, but with the statistics of one side
+    """Fill ``copy`` with the checkpoint's files, but with the statistics of one side
     (state or action) scaled; not shifted, for zeros may be padding. -> the files that differ."""
     changed = []
     for file in sorted(p for p in checkpoint.rglob("*") if p.is_file()):
@@ -36,8 +37,17 @@ def altered(checkpoint: Path, side: str, copy: Path) -> list[Path]:
         if differs:
             changed.append(file)
         else:
-            os.symlink(file.resolve(), target)
+            _same(file.resolve(), target)
     return changed
+
+
+def _same(file: Path, target: Path) -> None:
+    """A hard link, for weights are large; a copy where another file system or owner forbids it. (A
+    symbolic link out of its directory is nothing a checkpoint may be made of.)"""
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copyfile(file, target)
 
 
 def _alter_tensors(file: Path, target: Path, side: re.Pattern[str]) -> bool:

@@ -32,7 +32,7 @@ def program(folder, body):
 def test_every_benchmark_is_a_program_of_the_tree():
     folder = bench.find()
     assert folder is not None
-    for name in bench.BENCHMARKS:
+    for name in (*bench.BENCHMARKS, *bench.ON_GPU):
         assert (folder / f"{name}.py").is_file(), name
 
 
@@ -62,6 +62,14 @@ def test_a_row_for_people(passed, says):
     assert "p50_ms 3.5, sets 10" in text
     assert "p50_ms_at_most 4.0" in text
     assert "a CPU, 2 cores, load 0.1, commit 0123456789ab" in text
+
+
+def test_a_benchmark_of_a_gpu_takes_its_own_options(capfd):
+    assert bench.main(["engine", "--work", "pi06"]) == 2
+    assert "no work pi06; there are: pi05_48" in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        bench.main(["ingest", "engine"])
+    assert "engine is run alone" in capfd.readouterr().err
 
 
 def test_an_unknown_name_lists_what_there_is(capsys):
