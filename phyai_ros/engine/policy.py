@@ -14,11 +14,14 @@ from phyai_ros.engine import guidance as guidance_
 from phyai_ros.engine import hub, registry
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.base import Adapter, GuidableAdapter
+from phyai_ros.engine.quantize import into_fp8
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import ActionChunk, Guidance, Observation, PolicyError, PolicySpec
 from phyai_ros.engine.validate import check_guidance, check_observation
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+FP8 = "fp8"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, FP8: torch.bfloat16}
+"""Precision -> the dtype that weights are read in; of FP8, before they are quantised."""
 Noise = np.ndarray | torch.Tensor
 """float32 [horizon, model_action_dim], or with a batch axis in front."""
 
@@ -137,7 +140,8 @@ def load_policy(
 
     family: a name or alias of ``registry.families()``; None reads it from the checkpoint.
     embodiment: the checkpoint's embodiment tag, where it has several. device: cpu, cuda, cuda:N.
-    dtype: float32 or bfloat16. revision: of a hub id. selector: "reference" forces plain torch.
+    dtype: float32, bfloat16 or fp8 (``quantize``). revision: of a hub id. selector: "reference"
+    forces plain torch.
     Raises PolicyError naming file, key, expected and found.
     """
     where = _device(device)
@@ -149,6 +153,8 @@ def load_policy(
     adapter = registry.build(
         found, opened, embodiment=embodiment, device=where, dtype=DTYPES[dtype]
     )
+    if dtype == FP8:
+        into_fp8(adapter.model, found, where)
     return Policy(adapter, where, seed, selector)
 
 

@@ -9,6 +9,7 @@ kernels compute (``kernels/fp8_*.py``), on any device.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,13 +21,28 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.types import PolicyError
 
+_log = logging.getLogger(__name__)
 E4M3 = torch.float8_e4m3fn
 MOST = 448.0
 """E4M3's largest number."""
 
 
+class _Emulated:
+    """Stands among tensors as an argument of the products below."""
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is F.linear:
+            return _linear(*args, **(kwargs or {}))
+        if function is torch.cat:
+            return _cat(*args, **(kwargs or {}))
+        return NotImplemented
+
+
 @dataclass(frozen=True)
-class QuantizedRows:
+class QuantizedRows(_Emulated):
     """values E4M3 [M, K]; scale float32 [M]. Stands for values * scale[:, None]."""
 
     values: torch.Tensor
@@ -35,6 +51,11 @@ class QuantizedRows:
     @property
     def shape(self) -> torch.Size:
         return self.values.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of what it stands for."""
+        return torch.float32
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -49,7 +70,7 @@ def quantize_rows(x: torch.Tensor) -> QuantizedRows:
     return QuantizedRows((wide / scale[:, None]).to(E4M3), scale)
 
 
-class QuantizedWeight:
+class QuantizedWeight(_Emulated):
     """A linear layer's weight, [N, K]: values E4M3, scale float32 [N].
 
     dtype: what products with it read and give. rows: whether what it multiplies is quantised too,
@@ -81,21 +102,14 @@ class QuantizedWeight:
     def nbytes(self) -> int:
         return self.values.nbytes + self.scale.nbytes
 
+    def clone(self) -> QuantizedWeight:
+        return QuantizedWeight(self.values.clone(), self.scale.clone(), self.dtype, self.rows)
+
     def __getitem__(self, channels: slice) -> QuantizedWeight:
         return QuantizedWeight(self.values[channels], self.scale[channels], self.dtype, self.rows)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return QuantizedRows(self.values, self.scale).dequantize(dtype)
-
-    @classmethod
-    def __torch_function__(
-        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if function is F.linear:
-            return _linear(*args, **(kwargs or {}))
-        if function is torch.cat:
-            return _cat(*args, **(kwargs or {}))
-        return NotImplemented
 
 
 def _linear(
@@ -180,8 +194,39 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
     return count
 
 
-def quantized(model: nn.Module) -> bool:
-    return any(isinstance(getattr(m, "weight", None), QuantizedWeight) for m in model.modules())
+def into_fp8(model: object, family: str, device: torch.device) -> None:
+    """``quantize`` by the model's own plan (its attribute ``fp8``). On a CPU products are then
+    emulated: the reference of the kernels, slower than any other precision. Raises PolicyError
+    where the family has no plan or the GPU no FP8 units."""
+    plan = getattr(model, "fp8", None)
+    if not isinstance(model, nn.Module) or not isinstance(plan, Fp8Plan):
+        raise PolicyError(f"precision fp8: {family} has no FP8 form; use bfloat16")
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 9):
+        name = torch.cuda.get_device_name(device)
+        raise PolicyError(
+            f"precision fp8: {name} has no FP8 units (compute capability 8.9 and later have); use "
+            "bfloat16, or the device cpu, which emulates them"
+        )
+    if device.type == "cpu":
+        _log.warning("precision fp8 is emulated on a CPU: exact for checks, and slow")
+    quantize(model, plan)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what the 16-bit weights took
+
+
+def size(model: nn.Module) -> int:
+    """Bytes of all weights and buffers."""
+    weights = [getattr(module, "weight", None) for module in model.modules()]
+    tensors = [*model.parameters(), *model.buffers()]
+    return sum(t.nbytes for t in tensors) + sum(
+        w.nbytes for w in weights if isinstance(w, QuantizedWeight)
+    )
+
+
+def quantized(model: object) -> bool:
+    return isinstance(model, nn.Module) and any(
+        isinstance(getattr(m, "weight", None), QuantizedWeight) for m in model.modules()
+    )
 
 
 def reads(weight: torch.Tensor | QuantizedWeight) -> torch.dtype:

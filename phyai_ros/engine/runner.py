@@ -19,8 +19,10 @@ import torch
 
 from phyai_ros.engine import solver
 from phyai_ros.engine.cuda_graph import Graphs
+from phyai_ros.engine.layers.fp8 import select_fp8
 from phyai_ros.engine.layers.select import FastOperators, Operators, select
 from phyai_ros.engine.models.base import Adapter, CommittingModel, Model, StagedAdapter
+from phyai_ros.engine.quantize import quantized
 from phyai_ros.engine.staging import upload
 from phyai_ros.engine.structure import flatten, replace
 from phyai_ros.engine.types import ActionChunk, Observation, PolicyError
@@ -82,6 +84,11 @@ class Runner:
         """Requests answered by a replay."""
         self.refresh()
 
+    @property
+    def buckets(self) -> int:
+        """Structures of requests that were captured."""
+        return 0 if self._graphs is None else len(self._graphs)
+
     def refresh(self) -> None:
         """Compute the constants again; needed only if weights were changed after loading. What was
         captured is dropped with them."""
@@ -102,7 +109,8 @@ class Runner:
     def _operators(self, model: Any) -> Operators:
         dtypes = {p.dtype for p in model.parameters()} if hasattr(model, "parameters") else set()
         half = next((d for d in dtypes if d in (torch.bfloat16, torch.float16)), torch.float32)
-        return select(self.device, half, self.selector)
+        chosen = select_fp8 if quantized(model) else select
+        return chosen(self.device, half, self.selector)
 
     # -- capture ---------------------------------------------------------------------------------
     def capture(self, observation: Observation, batches: Sequence[int] = (1,)) -> int:
@@ -139,7 +147,7 @@ class Runner:
                     adapter.token_lengths = tuple(lengths)  # type: ignore[attr-defined]
             self._batches = tuple(sorted({*self._batches, batch}))
         torch.cuda.empty_cache()  # what tuning took
-        return len(self._graphs)
+        return self.buckets
 
     def _capture(self, observations: Sequence[Observation]) -> None:
         assert self._graphs is not None

@@ -14,7 +14,8 @@ from torch import nn
 
 from phyai_ros.engine import hub, registry
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.policy import DTYPES
+from phyai_ros.engine.policy import DTYPES, FP8
+from phyai_ros.engine.quantize import into_fp8, size
 from phyai_ros.engine.types import EmbodimentError, FeatureSpec, PolicyError, PolicySpec
 
 _META = torch.device("meta")
@@ -52,15 +53,22 @@ def describe(
         tags = error.choices[:_MOST_EMBODIMENTS]
         first = build(tags[0], torch.float32)
     specs = [first.spec, *(build(tag, torch.float32).spec for tag in tags[1:])]
-    memory = {name: _bytes(build(tags[0], dtype).model) for name, dtype in DTYPES.items()}
+    memory = {}
+    for name, dtype in DTYPES.items():
+        model = build(tags[0], dtype).model
+        if name == FP8:
+            try:
+                into_fp8(model, family, _META)
+            except PolicyError:  # this family has no FP8 form
+                continue
+        memory[name] = _bytes(model)
     return Described(checkpoint, tuple(specs), _stored(checkpoint), memory)
 
 
 def _bytes(model: Any) -> int:
     if not isinstance(model, nn.Module):
         raise PolicyError(f"{type(model).__name__} is not a torch module: its size is not known")
-    tensors = [*model.parameters(), *model.buffers()]
-    return sum(t.numel() * t.element_size() for t in tensors)
+    return size(model)
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, int]:

@@ -30,6 +30,7 @@ def reference(
 ) -> torch.Tensor | QuantizedRows:
     """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3."""
     plain = branch.scaled() if isinstance(branch, Product) else branch
+    bias = branch.bias if isinstance(branch, Product) and bias is None else bias
     h = add_norm.reference(
         x, plain, kind=kind, eps=eps, dtype=x.dtype if dtype == E4M3 else dtype, bias=bias,
         gate=gate, scale=scale, shift=shift,
@@ -110,6 +111,8 @@ def fused(
     out = torch.empty(rows, width, dtype=dtype, device=x.device)
     out_scale = torch.empty(rows if dtype == E4M3 else 0, dtype=torch.float32, device=x.device)
     values = branch.values if isinstance(branch, Product) else branch
+    if isinstance(branch, Product) and bias is None:
+        bias = branch.bias
     scales = (branch.rows, branch.columns) if isinstance(branch, Product) else (x, x)
     parts = 0 if values is None else values.shape[0] if values.ndim == 3 else 1
     block = power_of_two(width)

@@ -18,13 +18,16 @@ from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
 
 
 class Product(NamedTuple):
-    """A product before its scales: values [M, N]; rows float32 [M]; columns float32 [N]."""
+    """A product before its scales: values [M, N]; rows float32 [M]; columns, bias float32 [N].
+    Stands for values * rows[:, None] * columns + bias."""
 
     values: torch.Tensor
     rows: torch.Tensor
     columns: torch.Tensor
+    bias: torch.Tensor | None = None
 
     def scaled(self) -> torch.Tensor:
+        """Without the bias."""
         wide = torch.float64 if self.values.dtype == torch.float64 else torch.float32
         rows, columns = self.rows.to(wide), self.columns.to(wide)
         return self.values.to(wide) * rows[:, None] * columns
@@ -40,6 +43,7 @@ def reference(
     """x [M, N] -> activation(x + bias) quantised, [M, N]; with ``gated`` x [M, 2 N] ->
     activation(gate) * up, [M, N]."""
     y = x.scaled() if isinstance(x, Product) else x
+    bias = x.bias if isinstance(x, Product) and bias is None else bias
     y = y if y.dtype == torch.float64 else y.float()
     if bias is not None:
         y = y + bias.to(y.dtype)
@@ -99,6 +103,8 @@ def fused(
 ) -> QuantizedRows:
     """``reference`` in one launch; contiguous."""
     values = x.values if isinstance(x, Product) else x
+    if isinstance(x, Product) and bias is None:
+        bias = x.bias
     m, n = values.shape[0], values.shape[1] // (2 if gated else 1)
     out = torch.empty(m, n, dtype=E4M3, device=values.device)
     scale = torch.empty(m, dtype=torch.float32, device=values.device)

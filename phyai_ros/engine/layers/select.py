@@ -85,6 +85,8 @@ class Operators:
 
     add_norm = staticmethod(add_norm.reference)
     linear = staticmethod(skinny_linear.reference)
+    branch: Any = staticmethod(skinny_linear.reference)
+    """``linear`` whose result the next ``add_norm`` takes, and nobody else."""
     linear_parts = staticmethod(skinny_linear.reference_parts)
     gated_linear = staticmethod(gated_linear.reference)
     rope_cache = staticmethod(rope_cache.reference)
@@ -179,6 +181,11 @@ class FastOperators(Operators):
         key = _key("linear" + (" " + activation if activation else ""), x, weight)
         tiles = [t for t in TILES if t.splits == 1]
         return run(self._product(key, run, tiles, x, weight), weight)
+
+    def branch(
+        self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> Any:
+        return self.linear(x, weight, bias)
 
     def linear_parts(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:

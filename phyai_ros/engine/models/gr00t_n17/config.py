@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.quantize import Fp8Plan
 from phyai_ros.engine.types import PolicyError
 
 COSMOS_REASON2_2B: dict[str, Any] = {
@@ -292,3 +293,31 @@ def _check(config: GrootConfig, head: Mapping[str, Any], where: str) -> None:
             raise PolicyError(f"{where}: {key} = {head[key]!r} is not supported; expected false")
     if config.alternate and not config.dit.interleave:
         raise PolicyError(f"{where}: use_alternate_vl_dit needs interleave_self_attention")
+
+
+def fp8_plan(interleave: bool) -> Fp8Plan:
+    """interleave: whether every other block of the DiT attends to itself. Not layers, and in 16 or
+    32 bit as ever: word embeddings (a look-up), the embodiments' own layers, norms, the residual
+    streams, keys and values and attention's products."""
+    dit = r"action_head\.model\.transformer_blocks\.\d*"
+    reads_prefix, own = (r"[02468]", r"[13579]") if interleave else (r"\d", r"(?!)")
+    return Fp8Plan(
+        rows=(
+            r"backbone\.model\.model\.visual\.blocks\.\d+\.(attn\.(qkv|proj)|mlp\.linear_fc[12])",
+            r"backbone\.model\.model\.language_model\.layers\.\d+"
+            r"\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)",
+            r"action_head\.vl_self_attention\.transformer_blocks\.\d+"
+            r"\.(attn1\.(to_[qkv]|to_out\.0)|ff\.net\.(0\.proj|2))",
+            rf"{dit}{reads_prefix}\.attn1\.to_[kv]",
+        ),
+        weights=(
+            rf"{dit}\d\.(attn1\.(to_q|to_out\.0)|ff\.net\.(0\.proj|2))",
+            rf"{dit}{own}\.attn1\.to_[kv]",
+        ),
+        keeps={
+            r".*merger.*": "every image token goes through its rounding, once a request",
+            r"action_head\.model\.(timestep_encoder\..*|proj_out_1)": "runs once a load",
+            rf"{dit}\d\.norm1\.linear": "runs once a load; scales every activation",
+            r"action_head\.model\.proj_out_2": "the last projection before the actions",
+        },
+    )

@@ -20,6 +20,7 @@ from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.gr00t_n17.category import CategoryLinear, Chosen, category_mlp
 from phyai_ros.engine.models.gr00t_n17.dit import Attention, FeedForward, PlainBlock
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
+from phyai_ros.engine.quantize import reads
 
 _LN = 1e-5
 _VISION_EPS = 1e-6
@@ -118,13 +119,13 @@ class FusedGroot:
         key, value = (torch.empty(shape, dtype=dtype, device=x.device) for _ in range(2))
         branch, deepstack = None, []
         for i, block in enumerate(cast(Any, tower.blocks)):
-            h = self._affine(x, branch, block.norm1, _VISION_EPS)
+            h = self._affine(x, branch, block.norm1, _VISION_EPS, block.attn.qkv.weight)
             y = ops.linear(h, block.attn.qkv.weight, block.attn.qkv.bias)
             q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
             assert q is not None
             y = ops.attention(q, key, value).flatten(0, 1)
             branch = ops.linear(y, block.attn.proj.weight, block.attn.proj.bias)
-            h = self._affine(x, branch, block.norm2, _VISION_EPS)
+            h = self._affine(x, branch, block.norm2, _VISION_EPS, block.mlp.linear_fc1.weight)
             h = ops.linear(h, block.mlp.linear_fc1.weight, block.mlp.linear_fc1.bias, "gelu_tanh")
             branch = ops.linear(h, block.mlp.linear_fc2.weight, block.mlp.linear_fc2.bias)
             if i in tower.config.deepstack:
@@ -136,10 +137,11 @@ class FusedGroot:
         return Features(tower.merger(x), deepstack)
 
     def _affine(
-        self, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float
+        self, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float, weight: Any
     ) -> torch.Tensor:
+        """weight: of the product that reads the result."""
         return self.operators.add_norm(
-            x, branch, kind="layer", eps=eps, dtype=self.model.dtype, scale=norm.weight,
+            x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight,
             shift=norm.bias,
         )  # fmt: skip
 
@@ -188,7 +190,9 @@ class FusedGroot:
             zip(cast(Any, text.layers), self._text, strict=True)
         ):
             norm, attn = layer.input_layernorm, layer.self_attn
-            h = ops.add_norm(x, branch, kind="rms", eps=norm.eps, dtype=dtype, scale=norm.weight)
+            h = ops.add_norm(
+                x, branch, kind="rms", eps=norm.eps, dtype=reads(qkv), scale=norm.weight
+            )
             q = ops.rope_cache(
                 ops.linear(h, qkv), cos, sin, key, value, heads=config.heads,
                 norms=(attn.q_norm.weight, attn.k_norm.weight), eps=config.eps,
@@ -197,7 +201,9 @@ class FusedGroot:
             y = ops.attention(q, key, value, exists=real, causal=True).flatten(0, 1)
             branch = ops.linear(y, attn.o_proj.weight)
             norm = layer.post_attention_layernorm
-            h = ops.add_norm(x, branch, kind="rms", eps=norm.eps, dtype=dtype, scale=norm.weight)
+            h = ops.add_norm(
+                x, branch, kind="rms", eps=norm.eps, dtype=reads(gate_up), scale=norm.weight
+            )
             branch = ops.linear(ops.gated_linear(h, gate_up, "silu"), layer.mlp.down_proj.weight)
             # After the last kept layer DeepStack would come too late to be read.
             if i < len(features.deepstack) and i < len(text.layers) - 1:
@@ -217,13 +223,13 @@ class FusedGroot:
             )  # fmt: skip
         branch = None
         for block, weight, bias in self._vl:
-            h = self._affine(x, branch, block.norm1, _LN)
+            h = self._affine(x, branch, block.norm1, _LN, weight)
             heads = block.attn1.heads
             y = ops.linear(h, weight, bias).view(batch, -1, 3, heads, h.shape[1] // heads)
             q, k, v = y.unbind(2)
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2), exists=real).flatten(0, 1)
             branch = ops.linear(y, _out(block.attn1).weight, _out(block.attn1).bias)
-            h = self._affine(x, branch, block.norm3, _LN)
+            h = self._affine(x, branch, block.norm3, _LN, cast(Any, block.ff.net[0]).proj.weight)
             branch = self._feed_forward(h, block.ff)
         if branch is not None:
             x = x.add_(branch)

@@ -21,7 +21,7 @@ from phyai_ros.engine.models.gr00t_n17.category import (
     Chosen,
     category_mlp,
 )
-from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
+from phyai_ros.engine.models.gr00t_n17.config import GrootConfig, fp8_plan
 from phyai_ros.engine.models.gr00t_n17.dit import (
     DiT,
     KeyValue,
@@ -31,6 +31,7 @@ from phyai_ros.engine.models.gr00t_n17.dit import (
 from phyai_ros.engine.models.gr00t_n17.layout import Layout
 from phyai_ros.engine.models.gr00t_n17.text import TextModel
 from phyai_ros.engine.models.gr00t_n17.vision import VisionTower
+from phyai_ros.engine.quantize import Fp8Plan
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,10 @@ class GrootModel(nn.Module):
         visual, language = VisionTower(config.vision), TextModel(config.text)
         self.backbone = _Named(model=_Named(model=_Named(visual=visual, language_model=language)))
         self.action_head = ActionHead(config)
+
+    @property
+    def fp8(self) -> Fp8Plan:
+        return fp8_plan(self.config.dit.interleave)
 
     @property
     def visual(self) -> VisionTower:

@@ -12,7 +12,24 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.quantize import Fp8Plan
 from phyai_ros.engine.types import PolicyError
+
+FP8 = Fp8Plan(
+    rows=(
+        r"image\.layers\.\d+\.(qkv|output|up|down)",
+        r"language\.layers\.\d+\.(attention\.(qkv|output)|mlp\.(gate_up|down))",
+    ),
+    weights=(r"expert\.layers\.\d+\.(attention\.(qkv|output)|mlp\.(gate_up|down))",),
+    keeps={
+        r"projector": "one product a request: every image token goes through its rounding",
+        r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": "runs once a load; scales every activation",
+        r"action_(in|out)|state_in|time_(in|out)": "narrow, float32: the robot's own units",
+    },
+)
+"""Not layers, and in 16 or 32 bit as ever: patches and word embeddings (a look-up), positions,
+norms, the residual stream, keys and values and attention's products (their error is not divided by
+a later sum)."""
 
 
 @dataclass(frozen=True)

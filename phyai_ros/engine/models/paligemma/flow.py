@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from phyai_ros.engine.models.paligemma.config import FlowConfig, GemmaConfig
+from phyai_ros.engine.models.paligemma.config import FP8, FlowConfig, GemmaConfig
 from phyai_ros.engine.models.paligemma.gemma import (
     AdaptiveRmsNorm,
     GemmaBlock,
@@ -124,6 +124,8 @@ class Expert(nn.Module):
 
 class FlowPolicy(nn.Module):
     """The parts of pi0 and pi0.5. A subclass says how time and state enter."""
+
+    fp8 = FP8
 
     def __init__(self, config: FlowConfig, adaptive: bool):
         super().__init__()

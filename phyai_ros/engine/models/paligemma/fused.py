@@ -14,10 +14,12 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.kernels import gemma_stack
+from phyai_ros.engine.layers.select import LIBRARY, Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope, rope
 from phyai_ros.engine.models.paligemma.siglip import SiglipBlock
+from phyai_ros.engine.quantize import reads
 
 
 class Cache(NamedTuple):
@@ -38,11 +40,18 @@ class FusedPrefix(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """What a norm multiplies and adds, and the gate of the branch after it; [width] or None."""
+    """What a norm multiplies and adds, and the gate of the branch after it; [width]."""
 
-    scale: torch.Tensor | None
+    scale: torch.Tensor
     shift: torch.Tensor | None = None
     gate: torch.Tensor | None = None
+
+
+class Step(NamedTuple):
+    """norms: of every norm of the expert, in order. packed: the same for one launch, or None."""
+
+    norms: list[Vectors]
+    packed: torch.Tensor | None
 
 
 class FusedFlow:
@@ -55,6 +64,22 @@ class FusedFlow:
             self._language_norms = [
                 (_plain(layer.norm1), _plain(layer.norm2)) for layer in model.language.layers
             ]
+        self._layers = [
+            gemma_stack.Layer(
+                x.attention.qkv.weight, x.attention.output.weight, x.mlp.gate_up.weight,
+                x.mlp.down.weight,
+            )
+            for x in cast("Sequence[GemmaBlock]", model.expert.layers)
+        ]  # fmt: skip
+        self._stack = operators.gemma_stack(self._layers, model.config.horizon)
+
+    def packed(self, norms: Sequence[Vectors]) -> torch.Tensor | None:
+        """The expert's norms as the kernel of the whole stack takes them, where there is one."""
+        if self._stack is None:
+            return None
+        pairs = zip(norms[:-1:2], norms[1::2], strict=True)
+        rows = [gemma_stack.Norms(*one, *two) for one, two in pairs]
+        return gemma_stack.vectors(self._layers, rows)
 
     # -- once a request --------------------------------------------------------------------------
     def vision(self, inputs: Inputs) -> torch.Tensor:
@@ -68,16 +93,16 @@ class FusedFlow:
         x = (x.float().unflatten(0, (-1, tokens)) + image.position).flatten(0, 1)
         branch = None
         for layer in self._vision_layers:
-            h = self._layer_norm(x, branch, layer.norm1, dtype)
+            h = self._layer_norm(x, branch, layer.norm1, reads(layer.qkv.weight))
             qkv = ops.linear(h, layer.qkv.weight, layer.qkv.bias)
             q, k, v = qkv.view(-1, tokens, 3, layer.heads, qkv.shape[1] // layer.heads // 3).unbind(
                 2
             )
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2)).flatten(0, 1)
-            branch = ops.linear(y, layer.output.weight, layer.output.bias)
-            h = self._layer_norm(x, branch, layer.norm2, dtype)
+            branch = ops.branch(y, layer.output.weight, layer.output.bias)
+            h = self._layer_norm(x, branch, layer.norm2, reads(layer.up.weight))
             h = ops.linear(h, layer.up.weight, layer.up.bias, "gelu_tanh")
-            branch = ops.linear(h, layer.down.weight, layer.down.bias)
+            branch = ops.branch(h, layer.down.weight, layer.down.bias)
         h = self._layer_norm(x, branch, image.norm, model.projector.weight.dtype)
         h = ops.linear(h, model.projector.weight, model.projector.bias)
         return h.view(batch, cameras, tokens, -1)
@@ -134,8 +159,8 @@ class FusedFlow:
         cos, sin = positions.cos[:, 0], positions.sin[:, 0]
         branch = None
         for i, (layer, norms) in enumerate(zip(layers, self._language_norms, strict=True)):
-            h = _norm(ops, x, branch, norms[0], None, config.eps, dtype)
             weight, heads = layer.attention.qkv.weight, config.heads
+            h = _norm(ops, x, branch, norms[0], None, config.eps, reads(weight))
             if i == len(layers) - 1:  # of the last layer, keys and values are all that is read
                 weight, heads = weight[heads * config.head_dim :], 0
             y = ops.linear(h, weight)
@@ -143,10 +168,10 @@ class FusedFlow:
             if q is None:
                 break
             y = ops.attention(q, key[i], value[i], exists=exists).flatten(0, 1)
-            branch = ops.linear(y, layer.attention.output.weight)
-            h = _norm(ops, x, branch, norms[1], None, config.eps, dtype)
+            branch = ops.branch(y, layer.attention.output.weight)
+            h = _norm(ops, x, branch, norms[1], None, config.eps, reads(layer.mlp.gate_up.weight))
             h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
-            branch = ops.linear(h, layer.mlp.down.weight)
+            branch = ops.branch(h, layer.mlp.down.weight)
         cache.key[:, :, :, :length].copy_(key)
         cache.value[:, :, :, :length].copy_(value)
 
@@ -177,12 +202,18 @@ class FusedFlow:
         at: int,
         norms: Sequence[Vectors],
         last_only_keys: bool = False,
+        packed: torch.Tensor | None = None,
     ) -> torch.Tensor | None:
         """x [B T, width] float32, used up. Attends to the cache's keys that exist, its own among
-        them, which it writes to at .. at + T. norms: of every norm, in order. -> float32 after the
-        final norm; None with ``last_only_keys``."""
+        them, which it writes to at .. at + T. norms: of every norm, in order; packed: the same for
+        one launch. -> float32 after the final norm; None with ``last_only_keys``."""
         ops, config = self.operators, self.model.config.expert
         dtype = self.model.expert.dtype
+        if packed is not None and self._in_one_launch(
+            x, cache, exists, positions, at, norms, packed
+        ):
+            x = self._launch(x, cache, exists, positions, at, packed)
+            return _norm(ops, x, None, norms[-1], None, config.eps, torch.float32)
         cos, sin = positions.cos[:, 0], positions.sin[:, 0]
         branch, gate = None, None
         for i, layer in enumerate(cast("Sequence[GemmaBlock]", self.model.expert.layers)):
@@ -203,30 +234,56 @@ class FusedFlow:
             gate = norms[2 * i + 1].gate
         return _norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32)
 
+    def _in_one_launch(
+        self, x: torch.Tensor, cache: Cache, exists: torch.Tensor, positions: Rope, at: int,
+        norms: Sequence[Vectors], packed: torch.Tensor,
+    ) -> bool:  # fmt: skip
+        if self._stack is None or not self._stack.takes(len(exists), len(x) // len(exists), at):
+            return False
+        keys = -(-exists.shape[1] // 64) * 64
+        dtype = str(self.model.expert.dtype).removeprefix("torch.")
+        name = f"gemma stack T{len(x)} L{keys} depth{len(self._layers)} {dtype}"
+        candidates = {
+            "one launch": lambda _: self._launch(x.clone(), cache, exists, positions, at, packed),
+            LIBRARY: lambda _: self.expert(x.clone(), cache, exists, positions, at, norms),
+        }
+        return self.operators.chosen(name, candidates) == "one launch"
+
+    def _launch(
+        self, x: torch.Tensor, cache: Cache, exists: torch.Tensor, positions: Rope, at: int,
+        packed: torch.Tensor,
+    ) -> torch.Tensor:  # fmt: skip
+        assert self._stack is not None
+        return self._stack(
+            x, cache.key, cache.value, exists, positions.cos, positions.sin, packed, at=at,
+            eps=self.model.config.expert.eps,
+        )  # fmt: skip
+
 
 class FusedPi05(FusedFlow):
-    def constants(self, steps: int) -> list[list[Vectors]]:
+    def constants(self, steps: int) -> list[Step]:
         """Of every step, of every norm."""
         out = []
         for step in self.model.constants(steps)[:-1]:  # the last is that of clean actions
             rows = [row.float().chunk(3) for row in step[0]]
-            out.append([Vectors(1.0 + s, t.contiguous(), g.contiguous()) for s, t, g in rows])
+            norms = [Vectors(1.0 + s, t.contiguous(), g.contiguous()) for s, t, g in rows]
+            out.append(Step(norms, self.packed(norms)))
         return out
 
     def predict(
-        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[list[Vectors]]
+        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[Step]
     ) -> torch.Tensor:
         tokens = self.action_in(x)
         h = self.expert(
             tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start,
-            constants[step],
+            constants[step].norms, packed=constants[step].packed,
         )  # fmt: skip
         assert h is not None
         return self.action_out(h).view(x.shape)
 
 
 class FusedPi0(FusedFlow):
-    def constants(self, steps: int) -> tuple[torch.Tensor, list[Vectors], torch.Tensor]:
+    def constants(self, steps: int) -> tuple[torch.Tensor, Step, torch.Tensor]:
         """The time's share of the action tokens; the norms' weights; and the action projection
         with the time MLP's first layer after it, which is one linear map."""
         model = cast(Any, self.model)
@@ -235,7 +292,7 @@ class FusedPi0(FusedFlow):
         norms.append(_plain(model.expert.norm))
         actions = model.time_in.weight.chunk(2, dim=1)[0]
         folded = (actions.double() @ model.action_in.weight.double()).to(actions.dtype)
-        return model.constants(steps), norms, folded.contiguous()
+        return model.constants(steps), Step(norms, self.packed(norms)), folded.contiguous()
 
     def _state_rows(self) -> int:
         return 1
@@ -251,7 +308,7 @@ class FusedPi0(FusedFlow):
 
     def _norms(self) -> list[Vectors]:
         if not hasattr(self, "_expert_norms"):
-            self._expert_norms = self.constants(1)[1]
+            self._expert_norms = self.constants(1)[1].norms
         return self._expert_norms
 
     def predict(
@@ -259,12 +316,15 @@ class FusedPi0(FusedFlow):
         x: torch.Tensor,
         step: int,
         prefix: FusedPrefix,
-        constants: tuple[torch.Tensor, list[Vectors], torch.Tensor],
+        constants: tuple[torch.Tensor, Step, torch.Tensor],
     ) -> torch.Tensor:
-        times, norms, folded = constants
+        times, (norms, packed), folded = constants
         hidden = self.operators.row_linear(x.to(folded.dtype).flatten(0, 1), folded, times[step, 0])
         tokens = cast(Any, self.model).time_out(F.silu(hidden)).float()
-        h = self.expert(tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms)
+        h = self.expert(
+            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms,
+            packed=packed,
+        )  # fmt: skip
         assert h is not None
         return self.action_out(h).view(x.shape)
 

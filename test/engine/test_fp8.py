@@ -1,0 +1,100 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""FP8 policies, emulated on a CPU: what is quantised, how far actions move, what is refused."""
+
+import logging
+
+import pi_cases
+import pytest
+import torch
+from golden import GOLDEN, needs_golden, relative_error, tensors
+from torch import nn
+from torch.nn import functional as F
+
+from phyai_ros.engine import quantize
+from phyai_ros.engine.layers.fp8 import Fp8Twins, select_fp8
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.quantize import E4M3, Fp8Plan, QuantizedWeight, quantize_rows
+from phyai_ros.engine.types import PolicyError
+
+CPU = torch.device("cpu")
+
+
+def test_a_number_is_rounded_to_its_nearest_neighbour():
+    x = torch.randn(5, 300).double()
+    made = quantize_rows(x)
+    assert made.values.dtype == E4M3
+    torch.testing.assert_close(made.scale, x.abs().amax(1).float() / 448)
+    away = (made.dequantize(torch.float64) - x).abs()
+    # Half a step of a 3-bit mantissa, or of the subnormal numbers below 2^-6.
+    most = torch.maximum(x.abs() / 16, made.scale.double()[:, None] * 2.0**-10)
+    assert (away <= 1.001 * most).all()
+    assert not quantize_rows(torch.zeros(2, 8)).dequantize().any()
+
+
+def test_a_quantised_weight_stands_for_its_layer():
+    torch.manual_seed(0)
+    layer, x = nn.Linear(64, 32), torch.randn(3, 7, 64)
+    exact = layer(x)
+    for rows, bound in ((False, 0.035), (True, 0.05)):
+        weight = QuantizedWeight.of(layer.weight, rows)
+        found = F.linear(x, weight, layer.bias)
+        assert 0 < (found - exact).norm() / exact.norm() < bound
+        both = torch.cat([weight, weight])
+        assert both.shape == (64, 64)
+        torch.testing.assert_close(F.linear(x, both[32:]), F.linear(x, weight))
+
+
+def test_gradients_pass_through_the_rounding():
+    weight = QuantizedWeight.of(torch.randn(8, 16), rows=True)
+    x = torch.randn(2, 16, requires_grad=True)
+    F.linear(x, weight).sum().backward()
+    torch.testing.assert_close(x.grad, weight.dequantize().sum(0).expand(2, -1))
+
+
+def test_every_layer_is_in_one_list():
+    model = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Linear(4, 4)})
+    with pytest.raises(PolicyError, match="'b' must be in one list"):
+        quantize.quantize(model, Fp8Plan(("a",), (), {}))
+    with pytest.raises(PolicyError, match="'a' must be in one list"):
+        quantize.quantize(model, Fp8Plan((".",), ("a",), {}))
+    model = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Linear(4, 4)})
+    before = quantize.size(model)
+    assert quantize.quantize(model, Fp8Plan(("a",), (), {"b": "kept"})) == 1
+    assert quantize.quantized(model)
+    assert quantize.size(model) == before - 4 * 16 + 16 + 4 * 4
+
+
+@needs_golden
+@pytest.mark.parametrize(("fixture", "case"), pi_cases.names(end_to_end=True)[:4])
+def test_pi_actions_stay_near_float32(fixture, case):
+    observation, arrays = pi_cases.observation(fixture, case), tensors(fixture, case)
+    noise = arrays["e2e.noise"]
+    policy = load_policy(GOLDEN / fixture, dtype="fp8")
+    exact = load_policy(GOLDEN / fixture).infer(observation, noise)
+    found = policy.infer(observation, noise)
+    error = relative_error(torch.from_numpy(found.normalised), torch.from_numpy(exact.normalised))
+    assert 1e-5 < error < 0.08  # models of a few dozen channels, of random weights
+
+
+@needs_golden
+def test_the_fused_form_is_the_emulated_one():
+    """With the operators' twins: the norms' rows are quantised before they are rounded to 16 bit,
+    so the two differ by that."""
+    fixture, case = pi_cases.names(end_to_end=False)[0]
+    model = load_policy(GOLDEN / fixture, dtype="fp8").adapter.model
+    arrays = tensors(fixture, case)
+    batch = pi_cases.inputs(arrays, model.config.state_width)
+    steps = pi_cases.meta(fixture, case)["num_steps"]
+    plain, _ = pi_cases.sample(model, batch, arrays["noise"], steps)
+    fused, _ = pi_cases.sample(model.fused(Fp8Twins()), batch, arrays["noise"], steps)
+    assert relative_error(fused, plain) < 0.02
+    assert type(select_fp8(CPU, torch.bfloat16)) is Fp8Twins
+
+
+@needs_golden
+def test_what_cannot_is_refused_and_emulation_is_said(caplog):
+    with pytest.raises(PolicyError, match="smolvla has no FP8 form"):
+        load_policy(GOLDEN / "smolvla", dtype="fp8")
+    with caplog.at_level(logging.WARNING):
+        load_policy(GOLDEN / "pi05", dtype="fp8")
+    assert "emulated on a CPU" in caplog.text
