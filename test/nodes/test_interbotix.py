@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Interbotix' commands without its package: filled, read back, refused. Over real DDS with a package
-of that name: test/integration/test_interbotix.py."""
+"""Interbotix' commands without its package: filled, read back, refused. With a package of that name
+over real DDS: test/integration/test_interbotix.py."""
 
 import importlib.util
 from array import array
@@ -56,7 +56,8 @@ def test_another_groups_command_is_told_apart():
 )
 @pytest.mark.parametrize("output", [ARM, HAND])
 def test_without_the_package_it_says_what_to_build(output):
-    with pytest.raises(ValueError, match="interbotix_xs_msgs.*not installed.*source its workspace"):
+    says = r"interbotix_xs_msgs.*not installed.*source its workspace"
+    with pytest.raises(ValueError, match=says):
         interbotix.message_class(output)
 
 
