@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import cast
 
@@ -90,17 +92,23 @@ class Policy:
 
     def warm_up(
         self,
-        image_sizes: Mapping[str, tuple[int, int]] | None = None,
-        batches: Sequence[int] = (1,),
+        image_sizes: Mapping[str, tuple[int, int] | None] | None = None,
+        batches: Sequence[int] | None = (1,),
+        absent: Collection[str] = (),
     ) -> None:
         """Infer on made-up observations, so that the first real one is not the slow one; on a CUDA
-        device, capture every bucket. Does not touch the noise sequence. image_sizes: camera ->
-        (height, width) that will come. batches: sizes that ``infer_batch`` will be asked for."""
+        device, capture every bucket. Does not touch the noise sequence. image_sizes: the cameras
+        that will come and their (height, width), None where that is not known; default: all.
+        batches: sizes that ``infer_batch`` will be asked for; None: 1, 2, 4 to 32, as far as the
+        device has room. absent: cameras without which requests may come; every combination of
+        them is captured."""
         spec = self.spec
         size = spec.image_size or (240, 320)
+        given = dict.fromkeys(spec.cameras) if image_sizes is None else image_sizes
         sizes = {
-            key: (image_sizes or {}).get(key, spec.camera_sizes.get(key, size))
+            key: given.get(key) or spec.camera_sizes.get(key, size)
             for key in spec.cameras
+            if key in given or key not in spec.optional_cameras
         }
         images = {key: np.full((*s, 3), 127, np.uint8) for key, s in sizes.items()}
         state = np.concatenate([_middle(f.size, f.statistics) for f in spec.state] or [np.zeros(0)])
@@ -109,6 +117,11 @@ class Policy:
         for _ in range(2):
             self.infer(observation, noise)
         if self.runner.capture(observation, batches):
+            for count in range(1, len(absent) + 1):
+                for keys in combinations(sorted(absent), count):
+                    left = {k: v for k, v in images.items() if k not in keys}
+                    if left:
+                        self.runner.capture(replace(observation, images=left), batches)
             self.infer(observation, noise)
 
     def _noise(self, batch: int, noise: Noise | None) -> torch.Tensor:

@@ -29,6 +29,7 @@ from phyai_ros.engine.types import ActionChunk, Observation, PolicyError
 
 _log = logging.getLogger(__name__)
 SELECTORS = ("auto", "reference")
+BATCHES = (1, 2, 4, 8, 16, 32)
 _HOST = torch.device("cpu")
 
 
@@ -113,20 +114,26 @@ class Runner:
         return chosen(self.device, half, self.selector)
 
     # -- capture ---------------------------------------------------------------------------------
-    def capture(self, observation: Observation, batches: Sequence[int] = (1,)) -> int:
+    def capture(self, observation: Observation, batches: Sequence[int] | None = (1,)) -> int:
         """Capture what requests like this one need: every length the adapter names, each batch
         size, with and without elementwise guidance. Nothing is captured, tuned or compiled
-        afterwards. -> the buckets there are; 0 where there is no CUDA device or a family cannot be
-        captured, which then runs as before."""
+        afterwards. batches: None takes as many of ``BATCHES`` as the device has room for. -> the
+        buckets there are; 0 where there is no CUDA device or a family cannot be captured, which
+        then runs as before."""
         if self.device.type != "cuda" or self.selector == "reference":
             return 0
         with _current(self.device):
-            return self._capture_all(observation, batches)
+            return self._capture_all(observation, BATCHES if batches is None else batches, batches)
 
-    def _capture_all(self, observation: Observation, batches: Sequence[int]) -> int:
+    def _capture_all(
+        self, observation: Observation, sizes: Sequence[int], asked: Sequence[int] | None
+    ) -> int:
         self._graphs = self._graphs or Graphs(self.device)
-        adapter = self.adapter
-        for batch in sorted(batches):
+        adapter, room = self.adapter, _Room(self.device)
+        for batch in sorted(sizes):
+            if asked is None and not room.enough(batch):
+                _log.info("no room to capture requests of %d and more", batch)
+                break
             observations = [observation] * batch
             lengths = getattr(adapter, "graph_lengths", lambda _: (None,))(observations)
             try:
@@ -146,6 +153,7 @@ class Runner:
                 if lengths != (None,):
                     adapter.token_lengths = tuple(lengths)  # type: ignore[attr-defined]
             self._batches = tuple(sorted({*self._batches, batch}))
+            room.took(batch)
         torch.cuda.empty_cache()  # what tuning took
         return self.buckets
 
@@ -294,6 +302,13 @@ class Runner:
             for a, n in zip(actions, normalised, strict=True)
         ]
 
+    def _miss(self, request: Any, text: str) -> None:
+        """Say it once a structure; what no warm-up named is not told for ever."""
+        structure = flatten(request)[1]
+        if structure not in self._missed and len(self._missed) < 64:
+            self._missed.add(structure)
+            _log.warning("%s: %s", self.adapter.spec.family, text)
+
     def _special(
         self,
         observations: Sequence[Observation],
@@ -337,17 +352,19 @@ class Runner:
             if front is not None:
                 self.replayed += 1
                 return front.replay(leaves, clock.mark)
+            self._miss(
+                staged,
+                "images of a size that was not captured are prepared eagerly ("
+                + ", ".join(f"{k} {v.shape[0]}x{v.shape[1]}" for k, v in filled[0].images.items())
+                + "); a camera's size in the robot's YAML has it captured",
+            )
         request = (self._inputs(filled), *_moved(rest, self.device))
         bucket, tensors = self._graphs.find(request)
         if bucket is None:
-            structure = flatten(request)[1]
-            if structure not in self._missed and len(self._missed) < 64:
-                self._missed.add(structure)
-                _log.warning(
-                    "%s: a request of a shape that was not captured runs eagerly (%d cameras)",
-                    self.adapter.spec.family,
-                    len(observations[0].images),
-                )
+            cameras = len(observations[0].images)
+            self._miss(
+                request, f"a request of a shape not captured runs eagerly ({cameras} cameras)"
+            )
             return None
         self.replayed += 1
         return bucket.replay(tensors, clock.mark)
@@ -366,6 +383,23 @@ def _download(x: torch.Tensor) -> torch.Tensor:
     """x as float32 in host memory, once the device has come so far."""
     answer = torch.empty(x.shape, pin_memory=x.device.type == "cuda")
     return answer.copy_(x, non_blocking=True)
+
+
+class _Room:
+    """Whether a larger batch fits beside what is there: it takes in proportion to its size, and a
+    tenth of the device stays free."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._free, self._whole = torch.cuda.mem_get_info(device)
+        self._each = 0.0
+
+    def took(self, batch: int) -> None:
+        before, (self._free, _) = self._free, torch.cuda.mem_get_info(self._device)
+        self._each = max(self._each, (before - self._free) / batch)
+
+    def enough(self, batch: int) -> bool:
+        return self._free - batch * self._each > 0.1 * self._whole
 
 
 def _current(device: torch.device) -> AbstractContextManager[Any]:

@@ -22,6 +22,7 @@ from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
+from phyai_ros.engine.runner import SELECTORS
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import (
     convert,
@@ -55,6 +56,12 @@ PARAMETERS = (
     Parameter("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
     Parameter("device", "cpu", "where the policy runs: cpu, cuda, cuda:N, or auto"),
     Parameter("precision", "float32", "its floating point type", choices=tuple(DTYPES)),
+    Parameter(
+        "selector",
+        "auto",
+        "auto: what was measured to be the fastest; reference: plain torch, nothing captured",
+        choices=SELECTORS,
+    ),
     Parameter("seed", 0, "of the policy's noise, together with a request's id", low=0, high=2**31),
     Parameter(
         "handoff",
@@ -125,14 +132,15 @@ class PolicyNode(lifecycle.ManagedNode):
             device=_device(values.device),
             dtype=values.precision,
             revision=None if values.checkpoint else model.revision,
+            selector=values.selector,
         )
         self._binding = Binding(robot, self._policy.spec, part, source=source)
-        sizes = {
-            key: size
-            for key, role in self._binding.roles.items()
-            if (size := robot.cameras[role].size) is not None
-        }
-        self._policy.warm_up(sizes)
+        roles = self._binding.roles
+        optional = self._binding.optional_cameras
+        self._policy.warm_up(
+            {key: robot.cameras[role].size for key, role in roles.items()},
+            absent=[k for k, r in roles.items() if robot.cameras[r].optional and r in optional],
+        )
         spec = self._policy.spec
         self._name = policy_name(spec.family, checkpoint, values.precision, values.seed)
         self._answering = Answering(

@@ -169,11 +169,14 @@ def changing(policy, observation, count, batches=(1, 2, 4)):
         wish = None
         if methods and i % 3:
             wish = Guidance(rows, int(rng.integers(3)), methods[i % len(methods)], 4)
+        optional = spec.optional_cameras[-1:] if i % 4 == 1 and len(spec.cameras) > 1 else ()
+        seen = {k: v for k, v in observation.images.items() if k not in optional}
         requests = [
             dataclasses.replace(
                 observation,
                 instruction=" ".join(SENTENCE.split()[: 1 + int(rng.integers(14))]),
                 state=observation.state * (1 + 0.01 * rng.normal(size=observation.state.shape)),
+                images=seen,
             )
             for _ in range(batch)
         ]
@@ -207,7 +210,10 @@ def test_two_hundred_requests_without_a_synchronisation_or_an_allocation(fixture
             for k in spec.cameras
         }
         observation = Observation(images, rng.normal(0, 0.1, spec.state_dim), "pick it up")
-        policy.warm_up({k: v.shape[:2] for k, v in images.items()}, batches=(1, 2, 4))
+        optional = policy.spec.optional_cameras[-1:] if fixture != "act" else ()
+        policy.warm_up(
+            {k: v.shape[:2] for k, v in images.items()}, batches=(1, 2, 4), absent=optional
+        )
     given = list(changing(policy, observation, 200))
     policy.infer_batch(*given[0])
     before, replayed = allocator(), policy.runner.replayed
@@ -242,3 +248,18 @@ def test_other_families_replay_what_they_answer_eagerly(fixture):
     after = policy.infer(observation, noise)
     assert policy.runner.replayed == min(buckets, 1)
     np.testing.assert_allclose(after.normalised, before.normalised, atol=2e-5)
+
+
+@needs_golden
+def test_warm_up_takes_the_cameras_that_will_come():
+    policy = load_policy(pi_cases.GOLDEN / "pi05")
+    key = policy.spec.cameras[0]
+    seen = []
+    policy.runner.capture = lambda observation, batches: seen.append(observation) or 1
+    policy.warm_up({key: (40, 60)})
+    assert [k for o in seen for k in o.images] == [key]
+    assert seen[0].images[key].shape == (40, 60, 3)
+    seen.clear()
+    first, second = policy.spec.cameras[:2]
+    policy.warm_up({first: None, second: (40, 60)}, absent=[first, second])
+    assert [tuple(o.images) for o in seen] == [(first, second), (second,), (first,)]
