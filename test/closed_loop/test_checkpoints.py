@@ -72,6 +72,18 @@ def test_another_instruction_leads_to_the_other_block(
     assert result.others > task.SEPARATION - 2 * task.TOLERANCE
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_in_fp8_the_block_is_reached_too(name: str, world: World) -> None:
+    """Emulated here; 100 episodes a checkpoint are rows of benchmarks/results/training.jsonl."""
+    torch.set_num_threads(1)
+    policy = load_policy(directory(name), dtype="fp8")
+    seed = HELD_OUT + 7
+    other = other_instruction(seed)
+    for instruction in (None, other):
+        result = episode(policy, policy.spec.cameras, world, seed, instruction=instruction)
+        assert result.success, result
+
+
 def test_the_words_alone_change_the_chunk(policy: Policy, world: World) -> None:
     """One observation, one noise, three colours: every chunk heads elsewhere."""
     world.reset(HELD_OUT)

@@ -47,8 +47,8 @@ def other_instruction(seed: int) -> str:
     return instruction.replace(colour, other)
 
 
-def run(job: tuple[str, int, bool, int, int]) -> dict[str, Any]:
-    checkpoint, seed, other, delay, execution = job
+def run(job: tuple[str, str, int, bool, int, int]) -> dict[str, Any]:
+    checkpoint, precision, seed, other, delay, execution = job
     import torch
 
     from phyai_ros.engine.policy import load_policy
@@ -58,7 +58,7 @@ def run(job: tuple[str, int, bool, int, int]) -> dict[str, Any]:
     torch.set_num_threads(1)
     state = globals().setdefault("_LOADED", {})
     if checkpoint not in state:
-        state[checkpoint] = load_policy(checkpoint), World(0)
+        state[checkpoint] = load_policy(checkpoint, dtype=precision), World(0)
     policy, world = state[checkpoint]
     result = episode(
         policy,
@@ -104,6 +104,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--precision", default="float32", help="fp8 is emulated on a CPU")
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--first-seed", type=int, default=HELD_OUT)
     parser.add_argument("--delay", type=int, default=2, help="ticks of 0.05 s to the first use")
@@ -114,7 +115,8 @@ def main() -> None:
     args = parser.parse_args()
     started = time.monotonic()
     jobs = [
-        (str(args.checkpoint), args.first_seed + i, other, args.delay, args.execution)
+        (path, args.precision, args.first_seed + i, other, args.delay, args.execution)
+        for path in [str(args.checkpoint)]
         for i in range(args.episodes)
         for other in ([False, True] if args.other else [False])
     ]
@@ -122,6 +124,7 @@ def main() -> None:
         results = pool.map(run, jobs, chunksize=2)
     report = {
         "checkpoint": args.checkpoint.name,
+        "precision": args.precision,
         "delay": args.delay,
         "execution": args.execution,
         **summary(results),
