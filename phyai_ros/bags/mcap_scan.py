@@ -8,7 +8,6 @@ front of the first record that is cut off is read; what is there after it is not
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -17,6 +16,8 @@ from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 from rosbags.interfaces import MessageDefinition, MessageDefinitionFormat
+
+from phyai_ros.bags.unpack import unpack
 
 MAGIC = b"\x89MCAP0\r\n"
 LARGEST = 1 << 30
@@ -45,11 +46,12 @@ class Cut(Exception):  # noqa: N818
 @dataclass
 class Scan:
     """channels: by id, filled in as ``messages`` comes upon them. cut_at: byte at which reading
-    ended, None where the file is whole."""
+    ended, None where everything made sense. finished: whether its writer came to the end."""
 
     path: Path
     channels: dict[int, Channel] = field(default_factory=dict)
     cut_at: int | None = None
+    finished: bool = False
     _schemas: dict[int, tuple[str, MessageDefinition]] = field(default_factory=dict)
 
     def messages(self) -> Iterator[tuple[Channel, int, bytes]]:
@@ -63,6 +65,7 @@ class Scan:
                 try:
                     code, body = _record(file)
                     if code is None or code == 0x02:  # the footer
+                        self.finished = code is not None
                         return
                     yield from self._use(code, body)
                 except (Cut, struct.error, UnicodeDecodeError, KeyError):
@@ -134,28 +137,10 @@ def _chunk_data(body: bytes) -> bytes:
     compression = _text(fields)
     (length,) = struct.unpack("<Q", _exactly(fields, 8))
     packed = _exactly(fields, length)
-    if size > LARGEST:
-        raise Cut
     try:
-        data = _unpack(compression, packed)
+        data = unpack(compression, packed, size)
     except Exception as error:  # each library has its own kind
         raise Cut from error
     if len(data) != size or (checksum and crc32(data) != checksum):
         raise Cut
     return data
-
-
-def _unpack(compression: str, packed: bytes) -> bytes:
-    if not compression:
-        return packed
-    if compression == "zstd":
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-        else:
-            from backports import zstd
-        return bytes(zstd.decompress(packed))
-    if compression == "lz4":
-        import lz4.frame  # type: ignore[import-untyped]
-
-        return bytes(lz4.frame.decompress(packed))
-    raise Cut

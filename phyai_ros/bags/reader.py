@@ -15,8 +15,10 @@ from rosbags.rosbag2 import Reader
 
 from phyai_ros.bags import definitions
 from phyai_ros.bags.mcap_scan import Scan
+from phyai_ros.bags.unpack import is_bounded
 
 SUFFIXES = (".mcap", ".db3")
+CUT_OFF = "its recording was cut off; read as far as it goes"
 
 
 class BagError(ValueError):
@@ -91,10 +93,14 @@ class Bag:
                 if file.suffix != ".mcap":
                     raise BagError(f"{file}: cannot be read: not a finished SQLite bag")
                 self._scans.append(file)
-        self.note = "its recording was cut off; read as far as it goes"
+        if self.path.is_dir() and not whole:
+            self.note = CUT_OFF
 
     def _try(self, path: Path) -> bool:
         reader = None
+        files = [path] if path.is_file() else path.glob("*.mcap")
+        if not all(is_bounded(file) for file in files if file.suffix == ".mcap"):
+            return False
         try:
             reader = Reader(path)
             reader.open()
@@ -116,6 +122,8 @@ class Bag:
                 )
         except ValueError as error:
             raise BagError(str(error)) from error
+        if not scan.finished:
+            self.note = CUT_OFF
         return list(scan.channels.values())
 
     def __enter__(self) -> Bag:

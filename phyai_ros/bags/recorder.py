@@ -14,6 +14,8 @@ from phyai_ros.bags.writer import BagWriter
 
 FLUSH_EVERY = 0.5
 """Seconds of recording that the death of the process may cost."""
+LOOK_EVERY = 0.2
+"""Seconds between two looks at the room on the disk."""
 
 
 class BagRecorder:
@@ -97,11 +99,11 @@ class BagRecorder:
             self.failure = f"{type(error).__name__}: {error}; {kept}"
 
     def _write(self) -> None:
-        due = time.monotonic() + FLUSH_EVERY
+        due = look = time.monotonic()
         while True:
             with self._condition:
                 if not self._queue and not self._stop:
-                    self._condition.wait(max(0.0, due - time.monotonic()))
+                    self._condition.wait(max(0.0, min(due, look) - time.monotonic()))
                 batch, self._queue = self._queue, deque()
                 stopped = self._stop
             for topic, second, third in batch:
@@ -116,6 +118,8 @@ class BagRecorder:
             if time.monotonic() >= due:
                 self._writer.flush()
                 due = time.monotonic() + FLUSH_EVERY
+            if time.monotonic() >= look:
+                look = time.monotonic() + LOOK_EVERY
                 free = shutil.disk_usage(self._writer.path).free
                 if free < self._reserve:
                     self.failure = (
