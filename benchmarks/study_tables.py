@@ -27,7 +27,7 @@ def main() -> None:
             entries = [e for e in study["conditions"] if e["horizon"] == horizon]
             print(f"s = {horizon}:\n")
             table(entries, "success, %", success)
-            table(entries, "jerk at boundaries / inside, mrad a tick²", jerk)
+            table(entries, "2nd difference at boundaries / inside, mrad/tick²", jerk)
             table(entries, "reaction, ms; ticks without a fresh action, %", reaction)
 
 

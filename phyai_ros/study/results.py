@@ -17,7 +17,7 @@ COLUMNS = (
     ("wilson_95", "95 %", 100.0, 0),
     ("starved_ticks", "starved ticks", 1.0, 1),
     ("blocked_share", "blocked %", 100.0, 0),
-    ("boundary_jerk", "jerk at boundary", 1.0, 2),
+    ("boundary_jerk", "2nd diff. at boundary", 1.0, 2),
     ("interior_jerk", "inside", 1.0, 2),
     ("jerk_ratio", "ratio", 1.0, 2),
     ("discontinuity", "step at boundary", 1.0, 1),
@@ -28,7 +28,8 @@ COLUMNS = (
     ("late", "late", 1.0, 0),
     ("dropped", "dropped", 1.0, 0),
 )
-"""(key, heading, scale, digits) of the table; jerk and steps in mrad."""
+"""(key, heading, scale, digits) of the table; 2nd differences in mrad/tick²,
+steps in mrad."""
 
 
 def build(

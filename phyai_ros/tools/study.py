@@ -280,7 +280,11 @@ def _show(result: dict[str, Any]) -> None:
         for i, (key, _, _, _) in enumerate(results.COLUMNS)
         if terminal.width >= _WIDE or key in _NARROW
     ]
-    table = Table(box=box.SIMPLE_HEAD, title="jerk and steps in mrad", title_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title="2nd differences in mrad/tick², steps in mrad",
+        title_justify="left",
+    )
     for i in columns:
         key, heading, _, _ = results.COLUMNS[i]
         left = key in ("handoff", "delay")
