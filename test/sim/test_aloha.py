@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phyai_ros import robots
+from phyai_ros.robots.geometry import Geometry
 from phyai_ros.robots.mapping import Crank, Side
 from phyai_ros.sim import cells
 from phyai_ros.sim.aloha import expert, model, sampling, task
@@ -84,6 +85,23 @@ def test_limits_are_those_of_the_models_and_of_the_robots_yaml(cell):
         for i, name in enumerate(kin.ARM_JOINTS):
             low, high = cell.physics.model.joint(f"vx300s_{side}/{name}").range
             np.testing.assert_allclose([low, high], kin.POSITION_LIMITS[i], atol=2e-5)
+
+
+def test_the_robots_yaml_knows_where_grasp_points_and_cameras_are(cell):
+    rng, geometry = np.random.default_rng(4), Geometry(robots.load("aloha"))
+    for _ in range(10):
+        joints = rng.uniform(*kin.POSITION_LIMITS.T)
+        cell.set_state(State(joints, np.array([0.1, 0.5])))
+        for side in kin.SIDES:
+            point = geometry.tool_points(side, joints)
+            np.testing.assert_allclose(point, cell.physics.grasp(side), atol=1e-5)
+    for role in geometry.roles:
+        camera, data = cell.physics.model.camera(role).id, cell.physics.data
+        pose = geometry.camera(role, joints)
+        np.testing.assert_allclose(pose[:3, 3], data.cam_xpos[camera], atol=1e-9)
+        optical = data.cam_xmat[camera].reshape(3, 3) * [1, -1, -1]
+        np.testing.assert_allclose(pose[:3, :3], optical, atol=1e-7)
+    assert geometry.roles == ("cam_high", "cam_low")
 
 
 @given(st.floats(kin.CLOSED, kin.OPEN))
