@@ -1,0 +1,170 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of docs/performance.md from the rows of benchmarks/results.
+
+    python scripts/performance_doc.py [--check]
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``; the text around is by hand.
+Each takes the newest row of a work. --check: exit with 1 where the file is not what it would be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "docs" / "performance.md"
+RESULTS = ROOT / "benchmarks" / "results"
+STAGES = ("vision", "prefix", "solver")
+Row = Mapping[str, Any]
+WORKS = {
+    "pi05_48": "pi0.5, 3 views, 50 x 32, 10 steps, 48 tokens",
+    "pi05_48_fp8": "the same, FP8",
+    "pi05_200": "pi0.5, 200 tokens",
+    "pi05_200_fp8": "the same, FP8",
+    "pi0_48": "pi0, 3 views, 48 tokens",
+    "gr00t": "GR00T N1.7, 2 views of 256 x 256, 40 x 132, 4 steps",
+    "gr00t_fp8": "the same, FP8",
+    "smolvla": "SmolVLA, 3 cameras of 512 x 512, 50 actions, 10 steps",
+    "pi05_48_b32": "pi0.5, 48 tokens, 32 requests at once",
+    "pi05_48_b32_fp8": "the same, FP8",
+}
+FAMILIES = {"pi05": "pi0.5", "gr00t": "GR00T N1.7", "smolvla": "SmolVLA"}
+
+
+def read(name: str) -> list[Row]:
+    file = RESULTS / name
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+
+def newest(rows: Iterable[Row], key: str, having: str) -> dict[str, Row]:
+    return {row[key]: row for row in rows if key in row and having in row}
+
+
+def where() -> list[str]:
+    """Time by stage, against what is wanted and against the reference path."""
+    lines = [
+        "| work | vision | prefix | solver | p50 | p99 | wanted | reference, eager | compiled |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    rows = newest(read("engine.jsonl"), "work", "p50_ms")
+    for work, text in WORKS.items():
+        row = rows.get(work)
+        if row is None:
+            lines.append(f"| {text} | | | | not measured | | | | |")
+            continue
+        stages = " | ".join(f"{row[f'{s}_p50_ms']:.2f}" for s in STAGES)
+        bound = row["wanted"]["p50_ms"] if "p50_ms" in row.get("wanted", {}) else None
+        kept = "" if bound is None else f"{bound:g}, {_kept(row['p50_ms'] <= bound)}"
+        compiled = row.get("torch_compile_captured_ms")
+        lines.append(
+            f"| {text} | {stages} | **{row['p50_ms']:.2f}** | {row['p99_ms']:.2f} | {kept} "
+            f"| {row['eager_ms']:.1f} | {'' if compiled is None else f'{compiled:.1f}'} |"
+        )
+    return lines
+
+
+def roofs() -> list[str]:
+    """What each stage has to do, and the share of the roof that it reaches."""
+    lines = [
+        "| work | stage | TFLOP | GB | at the roof, ms | bound by | reached |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rows = newest(read("engine.jsonl"), "work", "roof")
+    for work, text in WORKS.items():
+        for stage, found in rows.get(work, {}).get("roof", {}).items():
+            lines.append(
+                f"| {text} | {stage} | {found['TFLOP']:.2f} | {found['GB']:.2f} "
+                f"| {found['roof_ms']:.2f} | {found['bound']} | {100 * found['reached']:.0f} % |"
+            )
+    return lines
+
+
+def whole() -> list[str]:
+    """What is not the model's own time."""
+    lines = ["| pi0.5, batch 1 | found | wanted |", "|---|---|---|"]
+    rows = read("engine.jsonl")
+    request = newest(rows, "work", "outside_model_p50_ms").get("request")
+    if request is not None:
+        lines += [
+            f"| three 480 x 640 images on the host to robot units there, without the model, p50 "
+            f"| {request['outside_model_p50_ms']:.2f} ms | 0.6 ms, "
+            f"{_kept(request['outside_model_p50_ms'] <= 0.6)} |",
+            f"| p99 / p50 of {request.get('requests', request.get('runs'))} whole requests "
+            f"| {request['p99_over_p50']:.3f} | 1.03, {_kept(request['p99_over_p50'] <= 1.03)} |",
+        ]
+    configure = newest(rows, "work", "configure_s").get("configure")
+    if configure is not None:
+        lines += [
+            f"| loaded from local shards and {configure['buckets']} buckets captured "
+            f"| {configure['configure_s']:.1f} s | 30 s, {_kept(configure['configure_s'] <= 30)} |",
+            f"| device memory in use then | {configure['memory_GB']:.1f} GB "
+            f"| 9 GB, {_kept(configure['memory_GB'] <= 9)} |",
+        ]
+    fp8 = newest(rows, "work", "memory_GB").get("pi05_48_fp8")
+    if fp8 is not None:
+        lines.append(
+            f"| device memory in FP8 | {fp8['memory_GB']:.1f} GB "
+            f"| 6 GB, {_kept(fp8['memory_GB'] <= 6)} |"
+        )
+    return lines
+
+
+def loading() -> list[str]:
+    """The published sizes from shards."""
+    lines = [
+        "| family | parameters | shards | s a GB, disk | s a GB, page cache | host memory beyond "
+        "the model | allowed | first answer |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows = newest(read("full_size.jsonl"), "family", "parameters")
+    for family, text in FAMILIES.items():
+        row = rows.get(family)
+        if row is None:
+            continue
+        most = row["wanted"]["host_beyond_model_gb_at_most"]
+        lines.append(
+            f"| {text} | {row['parameters'] / 1e9:.2f} B | {row['shards']} "
+            f"| {row['s_per_gb_from_disk']:.2f} | {row['s_per_gb_from_page_cache']:.2f} "
+            f"| {row['host_beyond_model_gb']:.2f} GB | {most:.2f} GB "
+            f"| {row['first_answer_s']:.1f} s |"
+        )
+    return lines
+
+
+def _kept(kept: bool) -> str:
+    return "kept" if kept else "not reached"
+
+
+TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "where": where,
+    "roofs": roofs,
+    "whole": whole,
+    "loading": loading,
+}
+
+
+def filled(text: str) -> str:
+    def table(found: re.Match[str]) -> str:
+        return "\n".join([found[1], *TABLES[found[2]](), found[3]])
+
+    return re.sub(r"(<!-- table: (\w+) -->)\n.*?(<!-- end -->)", table, text, flags=re.DOTALL)
+
+
+def main() -> int:
+    text = FILE.read_text(encoding="utf-8")
+    new = filled(text)
+    if "--check" in sys.argv[1:]:
+        if new != text:
+            print("docs/performance.md is not what its rows say: python scripts/performance_doc.py")
+        return int(new != text)
+    FILE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
