@@ -28,7 +28,12 @@ ARGUMENTS = (
     Argument("checkpoint", "", "directory, hub id or id@revision; empty: the model's own"),
     Argument("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
     Argument("device", "cpu", "where the policy runs", choices=("cpu", "cuda", "auto")),
-    Argument("precision", "float32", "its floating point type", choices=("float32", "bfloat16")),
+    Argument(
+        "precision",
+        "float32",
+        "its floating point type",
+        choices=("float32", "bfloat16", "fp8"),
+    ),
     Argument(
         "handoff",
         "replace",

@@ -22,6 +22,9 @@ FLOAT32 = 1e-5
 """Relative tolerance of float32 against the reference path and against a fixture."""
 BATCHED = 5e-5
 """The same, for several requests at once: their products sum in another order."""
+FP8 = 0.1
+"""Relative to the largest action: a weight and what it multiplies have three bits of mantissa each,
+and the fixtures' models only a few dozen channels over which that averages."""
 OWN_ERROR = 1.25
 """bfloat16 may be off by this many times the reference's own bfloat16 error."""
 
@@ -172,6 +175,9 @@ def fixture(
         if precision == "float32":
             error = relative(chunk.actions[:rows], case.expected)
             yield agreement("fixture", case.name, error, FLOAT32)
+        elif precision == "fp8":
+            error = relative(chunk.actions[:rows], case.expected)
+            yield agreement("fixture", case.name, error, FP8)
         elif case.normalised is not None and case.own_error is not None:
             width = case.normalised.shape[1]
             off = np.abs(chunk.normalised[:rows, :width] - case.normalised).max()

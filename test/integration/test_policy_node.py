@@ -437,7 +437,7 @@ def test_a_clock_that_jumps_clears_the_buffers(robot_file):
         ("embodiment", "gr1", "ur10e_sim"),
         ("device", "cuda:7", "device 'cuda:7': torch sees"),
         ("device", "tpu", "known: cpu, cuda, cuda:N"),
-        ("precision", "int4", "'precision' is 'int4'; allowed: one of 'float32', 'bfloat16'"),
+        ("precision", "int4", "'precision' is 'int4'; allowed: one of 'float32', 'bfloat16', 'fp8'"),
         ("synchronizer", "exact", "allowed: one of 'aligner', 'message_filters'"),
         ("handoff", "rtc_trained", "gr00t_ur10e_small can do ['blend', 'ensemble', 'replace'"),
         ("instruction", " ", "instruction is empty"),
