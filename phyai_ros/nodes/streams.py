@@ -8,14 +8,13 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import rclpy.subscription
 from rclpy.qos import QoSProfile
 
 from phyai_ros.nodes import qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
+from phyai_ros.nodes.message_info import informed, sent
 
 _REMEMBERED = 60.0
-_HAS_MESSAGE_INFO = hasattr(rclpy.subscription, "MessageInfo")
 
 
 class Stream:
@@ -90,17 +89,13 @@ class Stream:
         if not self._timed:
             self.deliver(message)
             return
-        age = (time.time_ns() - info["source_timestamp"]) / 1e9
-        self.deliver(message, max(age, 0.0))
+        self.deliver(message, max(time.time() - sent(info), 0.0))
 
     def _hear(self, gid: bytes) -> None:
         now = time.monotonic()
         if gid not in self.heard:  # those that left long ago are nobody's business
             self.heard = {g: at for g, at in self.heard.items() if now - at < _REMEMBERED}
         self.heard[gid] = now
-
-    def _deliver_ageless(self, message: Any) -> None:
-        self.deliver(message, 0.0)
 
     def refuse(self, kind: str, text: str, *, error: bool = False) -> None:
         """Count and report a message that is not used."""

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import rclpy
@@ -18,6 +18,7 @@ from rclpy.signals import SignalHandlerOptions
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.nodes import diagnostics, qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
+from phyai_ros.nodes.message_info import informed
 from phyai_ros.nodes.message_types import message_class
 from phyai_ros.nodes.recorded_qos import to_rosbags
 from phyai_ros.robots.robot import Robot
@@ -137,12 +138,12 @@ class RecordNode:
         self._recorded[name] = type_, kept
         self._recorder.add_topic(name, type_, kept)
 
-        def callback(data: bytes, info: dict[str, int]) -> None:
+        def callback(data: bytes, info: Mapping[str, int]) -> None:
             stamp = info.get("received_timestamp", 0) or time.time_ns()
             self._recorder.offer(name, stamp, data)
 
         self._subscriptions[topic] = self._node.create_subscription(
-            class_, name, callback, _profile(offered), raw=True
+            class_, name, informed(callback), _profile(offered), raw=True
         )
 
 

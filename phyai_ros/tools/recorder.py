@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from std_msgs.msg import Float64MultiArray, String
 from phyai_ros.msg import ActionChunk, HandoffState
 from phyai_ros.nodes import cdr, images, qos
 from phyai_ros.nodes.clock import RosSeconds
+from phyai_ros.nodes.message_info import informed, sent
 from phyai_ros.tools import recorded
 from phyai_ros.tools.recording import Frame, Recording
 
@@ -45,13 +46,13 @@ class Recorder:
         self._last_frame = 0.0
         self._frame_every = FRAME_EVERY
         listen = node.create_subscription
-        listen(HandoffState, "phyai/handoff_state", self._on_state, qos.handoff_state())
-        listen(ActionChunk, "phyai/chunk", self._on_chunk, qos.chunk())
+        listen(HandoffState, "phyai/handoff_state", informed(self._on_state), qos.handoff_state())
+        listen(ActionChunk, "phyai/chunk", informed(self._on_chunk), qos.chunk())
         listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics())
         listen(String, "sim/episode", self._on_episode, qos.episode())
         if commands is not None:
             # The robot's controller wants the newest command only; this listener wants all.
-            listen(Float64MultiArray, commands, self._on_command, qos.handoff_state())
+            listen(Float64MultiArray, commands, informed(self._on_command), qos.handoff_state())
         self._roles = tuple(cameras)
         for role, topic in cameras.items():
             listen(Image, topic, self._keeper(role), qos.camera(), raw=True)
@@ -62,16 +63,16 @@ class Recorder:
         frames, self.recording.frames = self.recording.frames, []
         return frames
 
-    def _on_state(self, m: HandoffState, info: dict[str, int]) -> None:
-        self.recording.ticks.append(recorded.tick(m, _sent(info)))
+    def _on_state(self, m: HandoffState, info: Mapping[str, int]) -> None:
+        self.recording.ticks.append(recorded.tick(m, sent(info)))
 
-    def _on_chunk(self, m: ActionChunk, info: dict[str, int]) -> None:
+    def _on_chunk(self, m: ActionChunk, info: Mapping[str, int]) -> None:
         # Simulated time has no publication time; then the moment of arrival has to do.
-        sent = self.now() if self._simulated() else _sent(info)
-        self.recording.chunks.append(recorded.chunk(m, sent))
+        at = self.now() if self._simulated() else sent(info)
+        self.recording.chunks.append(recorded.chunk(m, at))
 
-    def _on_command(self, m: Float64MultiArray, info: dict[str, int]) -> None:
-        self.recording.commands.append((_sent(info), np.array(m.data)))
+    def _on_command(self, m: Float64MultiArray, info: Mapping[str, int]) -> None:
+        self.recording.commands.append((sent(info), np.array(m.data)))
 
     def _on_diagnostics(self, m: DiagnosticArray) -> None:
         for status in m.status:
@@ -111,8 +112,3 @@ class Recorder:
         if len(self.recording.frames) > _KEPT:
             del self.recording.frames[1::2]
             self._frame_every *= 2
-
-
-def _sent(info: dict[str, int]) -> float:
-    """Publication time, wall clock, s: this process may be late to look."""
-    return info["source_timestamp"] / cdr.NANOSECONDS
