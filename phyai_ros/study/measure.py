@@ -2,8 +2,8 @@
 """An episode's trace -> numbers that add up, and those of many episodes -> means.
 
 Smoothness is of the arm's joints as commanded (grippers switch, by rule), over every tick from the
-first command on, stops included. ``*_jerk`` is what SEAM calls so: the 2nd difference (control.metrics),
-mrad a tick squared.
+first command on, stops included. ``*_jerk`` is what SEAM calls so: the 2nd difference
+(control.metrics), mrad a tick squared.
 """
 
 from __future__ import annotations

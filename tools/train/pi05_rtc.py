@@ -33,13 +33,14 @@ class Pi05RtcTrainee(Pi05Trainee):
         time = self.flow_time(target)
         x = time[:, :, None] * noise + (1 - time[:, :, None]) * target
         x = torch.where(committed[..., None], target, x)
-        clean = self.policy.condition(time.new_zeros(1, 1))
-        condition = torch.where(
-            committed[..., None, None], clean.to(time.dtype), self.policy.condition(time)
-        )
-        v = self.policy.velocity(x, self.many(prefix), condition)
+        v = self.policy.velocity(x, self.many(prefix), self.conditions(time, committed))
         error = ((v - (noise - target)) ** 2).mean(-1)
         return (error * ~committed).sum() / (~committed).sum()
+
+    def conditions(self, time: Tensor, committed: Tensor) -> Tensor:
+        """time [b, 1] of the free rows, committed bool [b, horizon] -> every row's own."""
+        clean = self.policy.condition(time.new_zeros(1, 1))
+        return torch.where(committed[..., None, None], clean, self.policy.condition(time))
 
     @torch.no_grad()
     def sample(self, batch: Batch, noise: Tensor) -> Tensor:
