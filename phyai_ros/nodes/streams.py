@@ -59,13 +59,8 @@ class Stream:
         """Steady seconds of each publisher's newest message, by gid; empty where rclpy tells none.
         """
         self._timed = timed
-        deliver: Callable[..., None] = self.deliver
-        if _HAS_MESSAGE_INFO:
-            deliver = self._deliver_informed
-        elif timed:
-            deliver = self._deliver_ageless
         self._subscription = node.create_subscription(
-            message_type, topic, deliver, profile, raw=raw
+            message_type, topic, informed(self._deliver_informed), profile, raw=raw
         )
         self.topic = self._subscription.topic_name
 
