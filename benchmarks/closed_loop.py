@@ -24,13 +24,14 @@ WANTED = 0.9
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="gr00t")
+    parser.add_argument("--robot", default="ur10e")
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--seed", type=int, default=20_000, help="of the first episode")
     options = parser.parse_args()
     os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 100))
     words = (
         f"model:={options.model}",
-        "robot:=ur10e",
+        f"robot:={options.robot}",
         "sim:=true",
         f"episodes:={options.episodes}",
         f"seed:={options.seed}",

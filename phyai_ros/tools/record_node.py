@@ -51,7 +51,7 @@ class RecordNode:
             [
                 *(camera.topic for camera in robot.cameras.values()),
                 *robot.joint_state_topics,
-                robot.output.topic,
+                *(output.topic for output, _ in robot.outputs),
                 *OWN_TOPICS,
                 *more,
             ]
