@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phyai_ros.engine import shapes
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.layers.resnet import batch_norm_tensors
 from phyai_ros.engine.models.act.config import ActConfig
@@ -124,7 +125,7 @@ def load(
         action_dim=vectors.action_dim,
         backbone_width=checkpoint.shapes.get(_STEM, (64,))[0],
     )
-    with torch.device("meta"):
+    with shapes.only():
         model = ActModel(config)
     whole = batch_norm_tensors(model)
     checkpoint.fill(

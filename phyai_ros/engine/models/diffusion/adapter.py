@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phyai_ros.engine import shapes
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.layers.resnet import batch_norm_tensors
 from phyai_ros.engine.models.diffusion.config import DiffusionConfig
@@ -179,7 +180,7 @@ def load(
         action_dim=vectors.action_dim,
         backbone_width=_backbone_width(checkpoint),
     )
-    with torch.device("meta"):
+    with shapes.only():
         model = DiffusionModel(config)
     whole = batch_norm_tensors(model)
     checkpoint.fill(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from phyai_ros.engine import tokenize
+from phyai_ros.engine import shapes, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, SEAM
 from phyai_ros.engine.image import images_in_order
@@ -39,7 +39,7 @@ def load(
     sidecars = read_sidecars(checkpoint, embodiment)
     tokenizer = tokenize.load(checkpoint, checkpoint.config.get("model_name") or BACKBONE)
     adapter = GrootAdapter(checkpoint, config, sidecars, tokenizer, device)
-    with torch.device("meta"):
+    with shapes.only():
         model = GrootModel(config)
     checkpoint.fill(
         model,

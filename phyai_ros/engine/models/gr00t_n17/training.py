@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from phyai_ros.engine import shapes
 from phyai_ros.engine.models.gr00t_n17.category import CategoryLinear
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
@@ -37,7 +38,7 @@ def build(
     train: bool = True,
 ) -> GrootModel:
     """A model with random weights of the references' own distributions, trainable."""
-    with torch.device("meta"):
+    with shapes.only():
         model = GrootModel(config)
     model = model.to_empty(device=device).to(dtype)
     generator = torch.Generator(device).manual_seed(seed)

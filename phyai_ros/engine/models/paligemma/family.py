@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from phyai_ros.engine import shapes
 from phyai_ros.engine.checkpoint import Checkpoint, Rows
 from phyai_ros.engine.models.lerobot import Layout
 from phyai_ros.engine.models.paligemma import keys
@@ -44,7 +45,7 @@ class FlowFamily:
         self, checkpoint: Checkpoint, config: FlowConfig, device: torch.device, dtype: torch.dtype
     ) -> FlowPolicy:
         """Build the model and fill it. Raises PolicyError naming keys that are missing or left."""
-        with torch.device("meta"):
+        with shapes.only():
             model = self.model(config)
         table = self.table(config)
         names = {key: self._canonical(key) for key in checkpoint.keys}

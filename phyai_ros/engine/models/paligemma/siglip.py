@@ -19,7 +19,8 @@ class Siglip(nn.Module):
         super().__init__()
         self.config = config
         self.patch = nn.Conv2d(3, config.width, config.patch_size, config.patch_size)
-        self.position = nn.Parameter(0.02 * torch.randn(config.patches, config.width))
+        self.position = nn.Parameter(torch.empty(config.patches, config.width))
+        nn.init.normal_(self.position, std=0.02)
         self.layers = nn.ModuleList(SiglipBlock(config) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width, config.eps)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from phyai_ros.engine import guidance, tokenize
+from phyai_ros.engine import guidance, shapes, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
@@ -207,7 +207,7 @@ def load(
     layout = read_layout(checkpoint.root, checkpoint.config)
     vectors = Vectors(layout)
     config = _config(checkpoint, layout, vectors)
-    with torch.device("meta"):
+    with shapes.only():
         model = SmolVlaModel(config)
     checkpoint.fill(
         model,
