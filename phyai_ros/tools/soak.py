@@ -52,8 +52,10 @@ def main(words: Sequence[str]) -> int:
     }
     numbers = report.as_dict(verdict, system, about)
     (out / "soak.json").write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    memory = "\n".join(system.memory.rows()) + "\n"
+    (out / "memory.csv").write_text(memory, encoding="utf-8")
     report.show(verdict, system, console.console)
-    console.say("info", f"wrote {out / 'soak.json'}, journal and logs beside it")
+    console.say("info", f"wrote {out / 'soak.json'}, journal, memory and logs beside it")
     return 0 if verdict.passed else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from phyai_ros.tools.soaking.verdict import Memory
@@ -38,6 +39,12 @@ class MemoryLog:
 
     def add(self, name: str, pid: int, time: float, kib: int) -> None:
         self._samples[name, pid].append((time, kib))
+
+    def rows(self) -> Iterator[str]:
+        """As comma-separated values with a heading, oldest first of each process."""
+        yield "process,pid,time,kib"
+        for (name, pid), samples in self._samples.items():
+            yield from (f"{name},{pid},{time:.1f},{kib}" for time, kib in samples)
 
     def judged(self) -> list[Memory]:
         """Every life long enough to tell, the longest of each process."""

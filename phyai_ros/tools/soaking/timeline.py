@@ -85,6 +85,11 @@ class Timeline:
         silent = any(b - a > SILENCE for a, b in itertools.pairwise(times))
         return not silent and all(s.state in ACTING for s in states)
 
+    def stopped(self, after: float) -> float | None:
+        """When the arm was first not driven after a moment."""
+        at = bisect.bisect_left(self.states, after, key=lambda s: s.time)
+        return next((s.time for s in self.states[at:] if s.state not in ACTING), None)
+
     def resumed(self, after: float) -> float | None:
         """When the arm was first driven by a chunk that it first used after a moment."""
         at = bisect.bisect_left(self.states, after, key=lambda s: s.time)

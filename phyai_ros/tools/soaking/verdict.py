@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from phyai_ros.tools.soaking import schedule
-from phyai_ros.tools.soaking.schedule import BY_NAME, Fault
+from phyai_ros.tools.soaking.schedule import BY_NAME, Fault, Kind
 from phyai_ros.tools.soaking.timeline import Timeline
 
 NAMED_WITHIN = 1.0
@@ -89,7 +89,7 @@ def outcome(injected: Injected, timeline: Timeline, patience: float = 1.0) -> Ou
     fault, kind = injected.fault, BY_NAME[injected.fault.kind]
     harmless = timeline.acted_throughout(injected.began, injected.ended + ECHO)
     recovered = 0.0 if harmless else _recovered(injected, timeline)
-    named, by = _named(injected, timeline, kind.names)
+    named, by = _named(injected, timeline, kind)
     problems = []
     if kind.names is not None and (kind.must_show or not harmless):
         if named is None:
@@ -108,17 +108,20 @@ def _recovered(injected: Injected, timeline: Timeline) -> float | None:
     return None if at is None else at - injected.ended
 
 
-def _named(injected: Injected, timeline: Timeline, names: str | None) -> tuple[float | None, str]:
+def _named(injected: Injected, timeline: Timeline, kind: Kind) -> tuple[float | None, str]:
     """When, after its begin, and in which words; only what was said before it was over and
-    recovered from counts."""
-    if names is None:
+    recovered from counts. What need not show begins with its effect."""
+    if kind.names is None:
         return None, ""
-    pattern = re.compile(schedule.pattern(names, injected.fault.parameters), re.IGNORECASE)
+    began = injected.began
+    if not kind.must_show:
+        began = timeline.stopped(began) or began
+    pattern = re.compile(schedule.pattern(kind.names, injected.fault.parameters), re.IGNORECASE)
     resumed = timeline.resumed(injected.ended)
     end = max(injected.ended + ECHO, resumed if resumed is not None else float("inf"))
     for said in timeline.said:
-        if injected.began <= said.time <= end and said.level > 0 and pattern.search(said.text):
-            return said.time - injected.began, said.text
+        if began <= said.time <= end and said.level > 0 and pattern.search(said.text):
+            return said.time - began, said.text
     return None, ""
 
 
