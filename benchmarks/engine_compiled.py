@@ -12,7 +12,7 @@ import torch
 
 from phyai_ros.engine import solver
 from phyai_ros.engine.cuda_graph import Graphs
-from phyai_ros.engine.runner import StageClock
+from phyai_ros.engine.stage_clock import StageClock
 
 
 class Compiled:

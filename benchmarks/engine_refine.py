@@ -32,7 +32,7 @@ def refine(
     table = runner.operators.table
 
     def solver_seconds() -> float:
-        runner._graphs = None
+        runner.release()
         runner.capture(NOTHING, (len(observations),))
         times = [runner.run(observations, noise)[0].stages["solver"] for _ in range(12)]
         return float(np.percentile(times[2:], 50))
