@@ -88,6 +88,8 @@ class Guard:
             )
             for i in range(len(limits.names))
         ]
+        kinds = ("position", "velocity", "acceleration")
+        self._kinds = [tuple((kind, name) for kind in kinds) for name in limits.names]
         self._position: list[float] = []
         self._speed = [0.0] * len(limits.names)
         self._target = [0.0] * len(limits.names)
@@ -163,16 +165,17 @@ class Guard:
 
     def _count(self, i: int, bounds: _Bounds, goal: float, wanted: float, speed: float) -> None:
         """Name every limit that the wanted speed of a changed joint is beyond."""
-        name, kinds = self.limits.names[i], []
+        counts, (position, velocity, acceleration) = self.interventions, self._kinds[i]
+        named = False
         if not bounds.lower - _EPS <= goal <= bounds.upper + _EPS:
-            kinds.append("position")
+            counts[position] += 1
+            named = True
         if abs(wanted) > bounds.velocity + _EPS:
-            kinds.append("velocity")
+            counts[velocity] += 1
+            named = True
         # What is left is a step too sharp now, or one that could not be braked in time later.
-        if abs(wanted - speed) > bounds.slew + _EPS or not kinds:
-            kinds.append("acceleration")
-        for kind in kinds:
-            self.interventions[kind, name] += 1
+        if not named or abs(wanted - speed) > bounds.slew + _EPS:
+            counts[acceleration] += 1
 
     def brake(self) -> np.ndarray:
         """Decelerate at the acceleration limit, then stand: command [J]."""
@@ -234,10 +237,11 @@ class _Bounds:
         Moving u*dt now and slewing by a*dt a tick needs at most (u + a*dt/2)^2 / (2a) in all; at
         u <= a*dt the arm stands on the next tick, so only u*dt counts.
         """
-        return max(
-            math.sqrt(self._twice * distance) - self._half,
-            min(self.slew, distance / self.period),
-        )
+        speed = math.sqrt(self._twice * distance) - self._half
+        last = distance / self.period
+        if last > self.slew:
+            last = self.slew
+        return last if last > speed else speed
 
     def approach(self, position: float, speed: float, goal: float, goal_before: float) -> float:
         """Speed of this tick towards a goal inside the limits.
@@ -249,17 +253,33 @@ class _Bounds:
         moving = (goal - goal_before) / self.period
         if self._passes(wanted, wanted - speed, wanted - moving, position):
             return wanted
-        moving = min(max(moving, -self.velocity), self.velocity)
+        # Comparisons, not min() and max(): this is most of a limited tick's time.
+        most, slew = self.velocity, self.slew
+        moving = -most if moving < -most else most if moving > most else moving
         distance = abs(goal - position)
         reach = self.stoppable(distance)
-        short = min(self.slew, distance / self.period)  # over on the next tick
-        wanted = min(max(wanted, min(moving - reach, -short)), max(moving + reach, short))
-        wanted = min(max(wanted, -self.velocity), self.velocity)
-        wanted = min(max(wanted, speed - self.slew), speed + self.slew)
+        short = distance / self.period  # over on the next tick
+        if short > slew:
+            short = slew
+        fastest = moving + reach
+        if short > fastest:
+            fastest = short
+        slowest = moving - reach
+        if -short < slowest:
+            slowest = -short
+        # Neither faster than the joint may be, nor changing its speed by more.
+        high, low = speed + slew, speed - slew
+        wanted = slowest if wanted < slowest else fastest if wanted > fastest else wanted
+        wanted = -most if wanted < -most else most if wanted > most else wanted
+        wanted = low if wanted < low else high if wanted > high else wanted
         # The position limits come last: what keeps to them can always go on keeping to them.
         if wanted > 0.0:
-            return min(wanted, self.stoppable(max(self.upper - position, 0.0)))
-        return max(wanted, -self.stoppable(max(position - self.lower, 0.0)))
+            room = self.upper - position
+            end = self.stoppable(room if room > 0.0 else 0.0)
+            return end if end < wanted else wanted
+        room = position - self.lower
+        end = -self.stoppable(room if room > 0.0 else 0.0)
+        return end if end > wanted else wanted
 
     def _passes(self, wanted: float, change: float, closing: float, position: float) -> bool:
         """Whether ``approach`` would leave the wanted speed as it is, without its square roots."""

@@ -29,8 +29,6 @@ def disagreement(handoff: str, policy: str) -> str | None:
     wanted, made = methods.make(handoff), methods.make(policy)
     if wanted.guidance == made.guidance:
         return None
-    if wanted.conditioned:
-        return f"{said}: none of its chunks is made for what is decided, so each is dropped{same}"
     if wanted.guidance is None:
         return f"{said}: its chunks hold on to the old plan all the same{same}"
     if made.guidance is None:

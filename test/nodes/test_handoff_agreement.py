@@ -24,7 +24,7 @@ def test_pairs_agree_where_the_solver_does_the_same(handoff, policy):
         ("rtc_identity", "replace", "not guided, so they join as by 'replace'"),
         ("replace", "rtc_identity", "hold on to the old plan all the same"),
         ("rtc_identity", "seam", "guided in that way"),
-        ("rtc_trained", "replace", "each is dropped"),
+        ("rtc_trained", "replace", "not guided, so they join as by 'replace'"),
         ("replace", "of tomorrow", "which is none of"),
         ("replace", "x" * 10_000, "which is none of"),
     ],
