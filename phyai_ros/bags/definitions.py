@@ -38,7 +38,13 @@ def known() -> dict[str, Any]:
     return types
 
 
-def store(connections: Iterable[Any] = ()) -> Any:
+@cache
+def own() -> Any:
+    """The typestore of ``known``, for who writes; one a process, for each is a module of code."""
+    return _store(known())
+
+
+def store(connections: Iterable[Any]) -> Any:
     """A rosbags typestore. connections: of a bag; the definitions it brings win, as its bytes were
     written by them."""
     types = dict(known())
@@ -48,6 +54,10 @@ def store(connections: Iterable[Any] = ()) -> Any:
             types.update(get_types_from_msg(definition.data, connection.msgtype))
         elif definition.format == MessageDefinitionFormat.IDL:
             types.update(_from_idl(definition.data))
+    return _store(types)
+
+
+def _store(types: dict[str, Any]) -> Any:
     made = get_typestore(Stores.EMPTY)
     made.register(types)
     return made

@@ -35,7 +35,7 @@ class BagWriter:
         if compress:
             self._writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
         self._writer.open()
-        self._types = definitions.store()
+        self._types = definitions.own()
         self._connections: dict[str, Any] = {}
         # Surely in the file: bytes and chunks of MCAP, messages by connection.
         self._good = 0, 0

@@ -242,7 +242,7 @@ def test_own_message_types_are_known_with_the_hash_that_ros_gives_them():
 
     from phyai_ros.bags import definitions
 
-    store = definitions.store()
+    store = definitions.own()
     hashes = {}
     for folder in definitions.message_folders():
         for file in folder.glob("*.json"):
