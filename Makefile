@@ -4,12 +4,13 @@ PYTHON ?= python3
 ROS_VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help demo msgs build env test-env test test-fast lint bench bench-gpu clean distclean
+.PHONY: help demo msgs build env test-env test test-fast lint soak bench bench-gpu clean distclean
 
 help:
 	@echo "make demo       run the GR00T policy on a simulated UR10e (30 s); writes runs/demo"
 	@echo "make test       the whole test suite; make test-fast leaves out the slow part"
 	@echo "make lint       ruff and mypy"
+	@echo "make soak       half an hour of faults, and a verdict; ARGS=\"--minutes 3\" for a short one"
 	@echo "make bench      print the numbers the project answers for"
 	@echo "make bench-gpu  the engine at published sizes on a CUDA GPU; fails where a bound is not kept"
 	@echo "make msgs       environment and messages only; then: . scripts/env.sh"
@@ -42,6 +43,9 @@ bench-gpu:
 	@$(ROS_VENV)/python -m phyai_ros.tools.bench engine --compile $(ARGS); engine=$$?; \
 	$(ROS_VENV)/python -m phyai_ros.tools.bench full_size; sizes=$$?; \
 	$(ROS_VENV)/python scripts/performance_doc.py; exit $$((engine || sizes))
+
+soak: msgs
+	@$(ROS_VENV)/phyai-ros soak $(ARGS)
 
 bench: msgs
 	@$(ROS_VENV)/python -m phyai_ros.tools.bench $(ARGS)

@@ -15,7 +15,7 @@ from phyai_ros.nodes import qos
 from phyai_ros.tools.recorder import Recorder
 from phyai_ros.tools.recording import ACTING, Episode, Frame
 
-_FILMED = 12  # episodes whose pictures are kept, and every failure's
+_FILMED = 12  # episodes whose pictures are kept, and as many failures besides
 _ANSWER = 10.0  # s, a service that is there
 _SERVICE = 15.0  # s, a service that is not there (yet)
 
@@ -82,7 +82,7 @@ class EpisodeDriver:
         self._events.clear()
         frames = since(self._recorder.take_frames(), self._first_action(episode))
         filmed = sum(bool(e.frames) for e in self._recorder.recording.episodes)
-        if filmed < _FILMED or not episode.success:
+        if filmed < (_FILMED if episode.success else 2 * _FILMED):
             episode.frames = thin(frames)
         return True
 
