@@ -11,12 +11,15 @@ from phyai_ros.engine.types import PolicyError
 
 LARGEST_JSON = 64 << 20
 """Bytes. The index of the largest published policy has 0.1 MB, statistics have some KB."""
+LONGEST_NAME = 255
+"""Bytes of a file's name, as every file system here has it."""
 
 
 def is_own_file(name: str) -> bool:
     """Whether ``name``, which a checkpoint's file gives for another, is the plain name of one
     beside it."""
-    return name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
+    short = len(name.encode(errors="replace")) <= LONGEST_NAME
+    return short and name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
 
 
 def check_inside(path: Path, root: Path | None = None) -> None:

@@ -115,7 +115,9 @@ def build(
     load: Callable[..., Any] = module.load
     try:
         adapter: Adapter = load(checkpoint, embodiment=embodiment, device=device, dtype=dtype)
-    except PolicyError:
+    except PolicyError as error:
+        if type(error) is PolicyError and str(checkpoint.root) not in str(error):
+            raise PolicyError(f"{checkpoint.root}: {error}") from error
         raise
     except torch.OutOfMemoryError:
         raise

@@ -16,6 +16,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.params import Parameter
+from phyai_ros.nodes.sim_inputs import Goals
 from phyai_ros.robots.robot import Robot
 from phyai_ros.sim.trajectory_player import TrajectoryPlayer, TrajectoryRefused
 
@@ -41,7 +42,8 @@ class SimDriver:
     """``step`` runs on the physics thread, messages come on the executor's.
 
     robot: whose output is a joint trajectory; Bool topics of its ``ready`` are published, others
-    are not this simulator's to say. joints: the order of goals and measurements.
+    are not this simulator's to say. joints: the order of measurements; the output may have fewer,
+    where a gripper has a controller of its own.
     """
 
     def __init__(
@@ -50,12 +52,12 @@ class SimDriver:
         self._node = node
         self._refused = refused
         self._player = TrajectoryPlayer(robot.output_joints)
-        if sorted(robot.output_joints) != sorted(joints):
+        unknown = [name for name in robot.output_joints if name not in joints]
+        if unknown:
             raise ValueError(
-                f"{robot.source}: joints: the simulator has {', '.join(joints)}, "
-                f"found {', '.join(robot.output_joints)}"
+                f"{robot.source}: output.joints: the simulator has {', '.join(joints)}, "
+                f"found {', '.join(unknown)}"
             )
-        self._order = [robot.output_joints.index(name) for name in joints]
         self._back = [joints.index(name) for name in robot.output_joints]
         self._inbox: deque[JointTrajectory] = deque()
         self._active = False
@@ -85,9 +87,9 @@ class SimDriver:
         """The arm stands elsewhere: the controller starts anew from there."""
         self._active = False
 
-    def step(self, seconds: float, now: float, measured: np.ndarray) -> np.ndarray | None:
-        """Advance by so many seconds: joint goals, or None while nothing is
-        commanded. now: seconds since the start. measured: as the goals."""
+    def step(self, seconds: float, now: float, measured: np.ndarray) -> Goals | None:
+        """Advance by so many seconds: the output's joints and their goals, or None while nothing is
+        commanded. now: seconds since the start. measured: [joints]."""
         scaling = float(SPEED_SCALING.check(self._node.get_parameter("speed_scaling").value))
         running = bool(self._node.get_parameter("program_running").value)
         self._say(now, scaling if running else 0.0, running)
@@ -103,7 +105,8 @@ class SimDriver:
             self._take(self._inbox.popleft())
         if not self._player.playing:
             return None
-        return self._player.advance(seconds * scaling / 100.0)[self._order]
+        goals = self._player.advance(seconds * scaling / 100.0)
+        return dict(zip(self._player.joints, goals.tolist(), strict=True))
 
     def _take(self, message: JointTrajectory) -> None:
         points = message.points

@@ -208,7 +208,7 @@ class SimNode(lifecycle.ManagedNode):
         if self._driver is not None:
             goals = self._driver.step(seconds, now, self._world.physics.joints()[0])
             if goals is not None:
-                self._apply(goals)
+                self._apply(self._with_others(goals))
         outcome = self._episodes.update()
         if self._clock_topic is not None:
             message = Clock()
@@ -259,15 +259,14 @@ class SimNode(lifecycle.ManagedNode):
     # -- executor's thread -------------------------------------------------------------------
 
     def _take(self, goals: Goals) -> None:
-        names = self._world.joint_names
+        self._inbox.append(lambda: self._apply(self._with_others(goals)))
 
-        def work() -> None:
-            positions = self._world.physics.goal  # of the joints that this command leaves alone
-            for name, value in goals.items():
-                positions[names.index(name)] = value
-            self._apply(positions)
-
-        self._inbox.append(work)
+    def _with_others(self, goals: Goals) -> np.ndarray:
+        """Goals of every joint: those that this command leaves alone keep theirs."""
+        positions = self._world.physics.goal
+        for name, value in goals.items():
+            positions[self._world.joint_names.index(name)] = value
+        return positions
 
     def _on_reset(self, request: Any, response: Any) -> Any:
         done = threading.Event()

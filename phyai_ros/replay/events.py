@@ -6,6 +6,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from phyai_ros.bags.reader import Bag, BagMessage
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
-from phyai_ros.nodes import convert
+from phyai_ros.nodes import convert, outlets
 from phyai_ros.nodes.cdr import NANOSECONDS
 from phyai_ros.nodes.convert import ImageSample, JointSample
 from phyai_ros.nodes.frame_source import CameraTopic
@@ -61,9 +62,11 @@ class ChunkCame(Event):
 
 @dataclass(frozen=True)
 class TickCame(Event):
-    """One HandoffState: what the live handoff did at a tick. stamp: the tick's own time."""
+    """One HandoffState: what the live handoff did at a tick. stamp: the tick's own time. number:
+    of the tick since the handoff began, missed ones counted."""
 
     stamp: float
+    number: int
     state: int
     reason: str
     request_id: int
@@ -72,9 +75,11 @@ class TickCame(Event):
 
 @dataclass(frozen=True)
 class CommandCame(Event):
-    """positions: float64 [joints], in the output's order."""
+    """output: its place in the robot's ``outputs``. rows: float64 [n, joints of that output], as
+    nodes.outlets.Outlet takes them."""
 
-    positions: np.ndarray
+    output: int
+    rows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Timeline:
         self.cameras = {resolve(bag, camera.topic): camera for camera in cameras}
         self._prefixes = {resolve(bag, t): p for t, p in robot.joint_prefixes.items()}
         self.joints = {resolve(bag, topic): topic for topic in robot.joint_state_topics}
-        self.output = resolve(bag, robot.output.topic)
+        self.ways = outlets.ways(robot)
         self._readers: Mapping[str, Any] = {
             **dict.fromkeys(self.cameras, self._image),
             **dict.fromkeys(self.joints, self._joints),
@@ -112,8 +117,10 @@ class Timeline:
             resolve(bag, "/phyai/chunk"): self._chunk,
             resolve(bag, "/phyai/handoff_state"): self._tick,
         }
-        if robot.output.type == "forward_command":
-            self._readers = {**self._readers, self.output: self._command}
+        for i, way in enumerate(self.ways):
+            topic = resolve(bag, way.topic)
+            if topic in bag.topics and bag.topics[topic].type == way.type:
+                self._readers = {**self._readers, topic: partial(self._command, i)}
         self.clock = BagClock.of(bag, [*self.cameras, *self.joints])
 
     def missing(self) -> list[str]:
@@ -178,13 +185,21 @@ class Timeline:
     def _tick(self, message: BagMessage, now: float) -> Event:
         m = self.bag.decode(message)
         stamp = convert.stamp_to_ns(m.header.stamp) / NANOSECONDS
+        number = int(m.ticks) + int(m.missed_ticks)
         return TickCame(
-            now, message.topic, stamp, int(m.state), m.reason, int(m.request_id), int(m.epoch)
+            now,
+            message.topic,
+            stamp,
+            number,
+            int(m.state),
+            m.reason,
+            int(m.request_id),
+            int(m.epoch),
         )
 
-    def _command(self, message: BagMessage, now: float) -> Event:
-        values = np.array(self.bag.decode(message).data, np.float64)
-        return CommandCame(now, message.topic, values)
+    def _command(self, output: int, message: BagMessage, now: float) -> Event:
+        rows = self.ways[output].read(self.bag.decode(message))
+        return CommandCame(now, message.topic, output, rows)
 
 
 def resolve(bag: Bag, topic: str) -> str:

@@ -47,12 +47,11 @@ class RecordedTicks:
         self._collector = collector
         self._handoff: Handoff = session.handoff()
         self._joints = JointBuffer(session.robot.joint_names, JOINT_STATE_MAX_AGE)
-        output = list(session.robot.output_joints)
-        self._order = [output.index(name) for name in session.robot.joint_names]
+        self._names = list(session.robot.joint_names)
+        self._outlets = [way.outlet() for way in timeline.ways]
         self._epoch: int | None = None
         self._requests: list[Request] = []
         self._waiting: dict[tuple[int, int], Chunk] = {}
-        self._command: np.ndarray | None = None
 
     def run(self) -> None:
         for event in self._timeline.events(images=False):
@@ -67,13 +66,13 @@ class RecordedTicks:
                 if key in self._chunks:
                     self._waiting[key] = self._chunks[key]
             elif isinstance(event, CommandCame):
-                if event.positions.shape == (len(self._order),):
-                    self._command = event.positions[self._order]
+                self._outlets[event.output].heard(event.rows)
             elif isinstance(event, TickCame):
                 self._tick(event)
 
     def _tick(self, event: TickCame) -> None:
         handoff = self._handoff
+        live = self._live(event.number)
         if self._epoch is not None and event.epoch != self._epoch:
             handoff.renew(event.stamp)
         self._epoch = event.epoch
@@ -98,5 +97,13 @@ class RecordedTicks:
             handoff.requests.sent(replace(request, tick=handoff.tick_number))
         self._requests = []
         if not command.repeated:
-            self._collector.tick(command, event.stamp, self._command)
-        self._command = None
+            self._collector.tick(command, event.stamp, live)
+
+    def _live(self, number: int) -> np.ndarray:
+        """What the live handoff sent at this tick: [joints], NaN where the bag does not tell."""
+        found = np.full(len(self._names), np.nan)
+        for outlet in self._outlets:
+            row = outlet.tick(number)
+            if row is not None:
+                found[[self._names.index(name) for name in outlet.joints]] = row
+        return found

@@ -18,7 +18,9 @@ from rclpy.parameter import Parameter
 from rich.console import Console
 
 from phyai_ros.nodes import diagnostics
+from phyai_ros.nodes.outlets import Way
 from phyai_ros.tools import incidents, process_status, report, report_table
+from phyai_ros.tools.archive import Archive
 from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
 from phyai_ros.tools.progress import Progress
 from phyai_ros.tools.recorder import Recorder
@@ -41,7 +43,7 @@ class Run:
     duration: s from the first command on, None: until stopped or ``episodes`` are done; a run in
     which no command came in ``startup`` s ends too. An episode
     that is under way at the end is finished: cutting it off would bias the success rate.
-    cameras: role -> topic. commands: topic of a Float64MultiArray output, or None.
+    cameras: role -> topic. ways: where the commands go.
     about: goes into the report's head (model, robot, ...).
     """
 
@@ -50,7 +52,7 @@ class Run:
     duration: float | None = 30.0
     episodes: int | None = None
     cameras: Mapping[str, str] = field(default_factory=dict)
-    commands: str | None = "forward_position_controller/commands"
+    ways: tuple[Way, ...] = ()
     joint_names: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     use_sim_time: bool = False
@@ -135,12 +137,13 @@ class _Watch:
             parameter_overrides=[Parameter("use_sim_time", value=what.use_sim_time)],
         )
         self._crashes, self._told = crashes, 0
+        self._archive = Archive(what.directory)
         self._processes = diagnostics.Publisher(
             self._node, [lambda: [process_status.status(crashes(), time.time())]]
         )
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
-        self.recorder = Recorder(self._node, dict(what.cameras), what.commands, what.joint_names)
+        self.recorder = Recorder(self._node, dict(what.cameras), what.ways, what.joint_names)
         self._driver = (
             EpisodeDriver(self._node, self.recorder, self._spin, stopped) if what.sim else None
         )
@@ -153,7 +156,14 @@ class _Watch:
         self.recorder.recording.problems.append(reason)
         return 1
 
+    def _heard(self) -> dict[str, list[Any]]:
+        """What grows with the run."""
+        recording = self.recorder.recording
+        commands = {f"commands {i}": heard for i, heard in enumerate(recording.commands)}
+        return {"ticks": recording.ticks, "chunks": recording.chunks, **commands}
+
     def close(self) -> None:
+        self._archive.restore(self._heard())
         self._executor.shutdown()
         self._node.destroy_node()
         self._context.try_shutdown()
@@ -193,9 +203,11 @@ class _Watch:
             passed = time.monotonic() - began
             self._progress.working(passed, self._what.duration, self.recorder.recording)
             if self._driver is None:
+                self._archive.trim(self._heard())
                 if self._what.duration is not None and passed >= self._what.duration:
                     return None
             elif self._driver.finished():
+                self._archive.trim(self._heard())  # between episodes: of one it looks back
                 done = len(self.recorder.recording.episodes)
                 if self._enough(passed, done):
                     return None

@@ -35,6 +35,7 @@ def tick(m: Any, sent: float) -> Tick:
         m.action_age,
         m.tick_jitter,
         m.deliver,
+        m.ticks + m.missed_ticks,
     )
 
 

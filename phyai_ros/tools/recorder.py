@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import Image
-from std_msgs.msg import Float64MultiArray, String
+from std_msgs.msg import String
 
 from phyai_ros.msg import ActionChunk, HandoffState
 from phyai_ros.nodes import cdr, images, qos
 from phyai_ros.nodes.clock import RosSeconds
 from phyai_ros.nodes.message_info import informed, sent
+from phyai_ros.nodes.message_types import message_class
+from phyai_ros.nodes.outlets import Way
 from phyai_ros.tools import recorded
 from phyai_ros.tools.recording import Frame, Recording
 
@@ -27,14 +31,18 @@ _KEPT = 128
 class Recorder:
     """Callbacks of one node, all on its executor's thread.
 
-    cameras: role -> topic. outputs: topic of the commands, None where they are not a
-    Float64MultiArray. ``recording.frames`` holds what the cameras showed since ``take_frames``.
+    cameras: role -> topic. ways: where the commands go. ``recording.frames`` holds what the cameras
+    showed since ``take_frames``.
     """
 
     def __init__(
-        self, node: Any, cameras: dict[str, str], commands: str | None, names: Sequence[str]
+        self, node: Any, cameras: dict[str, str], ways: Sequence[Way], names: Sequence[str]
     ) -> None:
-        self.recording = Recording(joint_names=tuple(names))
+        self.recording = Recording(
+            joint_names=tuple(names),
+            commands=[[] for _ in ways],
+            ways=tuple(ways),
+        )
         self.on_episode: Callable[[dict[str, Any]], None] = lambda event: None
         self.statuses: dict[str, str] = {}
         """Newest message of every diagnostic status, for people."""
@@ -50,9 +58,11 @@ class Recorder:
         listen(ActionChunk, "phyai/chunk", informed(self._on_chunk), qos.chunk())
         listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics())
         listen(String, "sim/episode", self._on_episode, qos.episode())
-        if commands is not None:
+        for way, heard in zip(ways, self.recording.commands, strict=True):
             # The robot's controller wants the newest command only; this listener wants all.
-            listen(Float64MultiArray, commands, informed(self._on_command), qos.handoff_state())
+            callback = informed(partial(self._on_command, way, heard))
+            with suppress(ValueError):  # not installed: then the handoff node has said so
+                listen(message_class(way.type), way.topic, callback, qos.handoff_state())
         self._roles = tuple(cameras)
         for role, topic in cameras.items():
             listen(Image, topic, self._keeper(role), qos.camera(), raw=True)
@@ -71,8 +81,11 @@ class Recorder:
         at = self.now() if self._simulated() else sent(info)
         self.recording.chunks.append(recorded.chunk(m, at))
 
-    def _on_command(self, m: Float64MultiArray, info: Mapping[str, int]) -> None:
-        self.recording.commands.append((sent(info), np.array(m.data)))
+    def _on_command(
+        self, way: Way, heard: list[tuple[float, np.ndarray]], m: Any, info: Mapping[str, int]
+    ) -> None:
+        with suppress(ValueError):  # somebody else's; the nodes say who publishes there
+            heard.append((sent(info), way.read(m)))
 
     def _on_diagnostics(self, m: DiagnosticArray) -> None:
         for status in m.status:

@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from phyai_ros.control.states import State
+from phyai_ros.nodes.outlets import Way
 
 ACTING = (State.RAMPING, State.EXECUTING)
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One HandoffState. time: its header stamp, s. sent: s, wall clock of its publication. The
-    counters are the handoff's running totals. first_use: its chunk is used for the first time;
-    deliver: s, NaN on other ticks."""
+    """One HandoffState. time: its header stamp, s. sent: s, wall clock of its publication. number:
+    of the tick, missed ones counted. The counters are the handoff's running totals. first_use: its
+    chunk is used for the first time; deliver: s, NaN on other ticks."""
 
     time: float
     sent: float
@@ -36,6 +38,7 @@ class Tick:
     action_age: float
     jitter: float
     deliver: float
+    number: int = 0
 
     @property
     def first_use(self) -> bool:
@@ -95,13 +98,14 @@ class Crash:
 
 @dataclass
 class Recording:
-    """commands: (sent s, wall clock; values in the order of joint_names). diagnostics: newest
-    values by status name. real_time: factors of the simulator, once a second. problems: for
-    people. crashes: oldest first. ran: s from the first command to the end, None: none came."""
+    """commands: by output, messages as (sent s, wall clock; rows as nodes.outlets.Outlet takes
+    them). ways: the outputs. diagnostics: newest values by status name. real_time: factors of the
+    simulator, once a second. problems: for people. crashes: oldest first. ran: s from the first
+    command to the end, None: none came."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)
-    commands: list[tuple[float, np.ndarray]] = field(default_factory=list)
+    commands: list[list[tuple[float, np.ndarray]]] = field(default_factory=list)
     chunks: list[ChunkSeen] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
@@ -110,23 +114,28 @@ class Recording:
     problems: list[str] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
     ran: float | None = None
+    ways: tuple[Way, ...] = ()
 
     def commanded(self) -> tuple[np.ndarray, list[Tick]]:
         """Commands [n, joints] and the acting tick behind each, oldest first.
 
-        The handoff publishes a tick's command before its state; the two topics are not ordered
-        against each other on arrival, so it is the publication times that pair them. A tick whose
+        The handoff publishes a tick's command before its state; the topics are not ordered against
+        each other on arrival, so it is the publication times that pair them. A tick of which a
         command was lost on the way to this listener is left out.
         """
-        empty = np.zeros((0, len(self.joint_names)))
-        if not self.ticks or not self.commands:
-            return empty, []
-        sent = np.array([time for time, _ in self.commands])
-        rows, ticks, before = [], [], -np.inf
+        rows, ticks = [], []
+        outlets = [way.outlet() for way in self.ways]
+        columns = [[self.joint_names.index(name) for name in o.joints] for o in outlets]
+        waiting = [deque(heard) for heard in self.commands]
         for tick in self.ticks:
-            place = int(np.searchsorted(sent, tick.sent, side="right")) - 1
-            if tick.state in ACTING and place >= 0 and sent[place] > before:
-                rows.append(self.commands[place][1])
+            row = np.full(len(self.joint_names), np.nan)
+            for outlet, heard, column in zip(outlets, waiting, columns, strict=True):
+                while heard and heard[0][0] <= tick.sent:
+                    outlet.heard(heard.popleft()[1])
+                part = outlet.tick(tick.number)
+                if part is not None:
+                    row[column] = part
+            if tick.state in ACTING and not np.isnan(row).any():
+                rows.append(row)
                 ticks.append(tick)
-            before = tick.sent
-        return (np.stack(rows) if rows else empty), ticks
+        return (np.stack(rows) if rows else np.zeros((0, len(self.joint_names)))), ticks

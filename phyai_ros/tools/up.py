@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from phyai_ros import robots
-from phyai_ros.nodes import arguments, graph
+from phyai_ros.nodes import arguments, graph, outlets
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.nodes.restarts import Restarts
 from phyai_ros.tools import console, shared_memory
@@ -215,8 +215,8 @@ def watched(values: Mapping[str, Value], run_dir: Path) -> monitor.Run:
         duration=float(values["duration"]) or None,
         episodes=int(values["episodes"]) or None,
         cameras={role: camera.topic for role, camera in robot.cameras.items()},
-        commands=robot.output.topic if robot.output.type == "forward_command" else None,
-        joint_names=robot.output_joints,
+        ways=outlets.ways(robot),
+        joint_names=robot.joint_names,
         about={name: values[name] for name in ("model", "robot", "instruction", "seed")},
         use_sim_time=bool(values["use_sim_time"]),
     )

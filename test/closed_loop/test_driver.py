@@ -151,3 +151,14 @@ def test_around_a_protective_stop_the_arm_stands_and_goes_on(cell):
     before = len(cell.ended)
     cell.until(lambda: cell.states[-1].state == HandoffState.EXECUTING, "executing again")
     cell.until(lambda: len(cell.ended) > before, "the episode's end")
+
+
+def test_the_report_has_timeline_and_second_differences_of_trajectories_too(cell):
+    """The last of this file: it ends the run."""
+    cell.until(lambda: cell.states[-1].state == HandoffState.EXECUTING, "executing")
+    cell.process.send_signal(signal.SIGINT)
+    cell.process.wait(timeout=60)
+    report = json.loads((cell.directory / "report.json").read_text())
+    assert report["jerk"]["interior"] > 0
+    assert report["jerk"]["boundary"] > 0
+    assert (cell.directory / "timeline.png").stat().st_size > 10_000

@@ -19,7 +19,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rich.console import Console
 from std_msgs.msg import Float64MultiArray
 
-from phyai_ros.nodes import qos
+from phyai_ros.nodes import outlets, qos
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.tools import monitor
 
@@ -83,6 +83,7 @@ def watch(tmp_path, console=None, **settings):
     what = monitor.Run(
         tmp_path,
         cameras=CAMERAS,
+        ways=(outlets.forward("forward_position_controller/commands", kin.JOINTS),),
         joint_names=kin.JOINTS,
         about={"model": "expert", "robot": "ur10e"},
         **{"sim": True, "startup": 60.0, **settings},

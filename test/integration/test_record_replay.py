@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from phyai_ros.bags.reader import Bag
+from phyai_ros.replay.result import load
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINT = ROOT / "phyai_ros" / "checkpoints" / "gr00t_ur10e_small"
@@ -47,14 +49,18 @@ def chunks_in(bag):
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """(bag, what the recorder printed) of a simulated run, recorded from another process."""
-    folder = tmp_path_factory.mktemp("run")
+    return record(tmp_path_factory.mktemp("run"), "ur10e", "mcap")
+
+
+def record(folder, robot, storage):
     bag = folder / "bag"
     log = (folder / "up.txt").open("w")
     recorder = tool(
-        "record", "--robot", "ur10e", "--out", bag, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+        "record", "--robot", robot, "--out", bag, "--storage", storage,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
     run = tool(
-        "up", "model:=gr00t", "robot:=ur10e", "sim:=true", "instruction:=reach the red block",
+        "up", "model:=gr00t", f"robot:={robot}", "sim:=true", "instruction:=reach the red block",
         f"out:={folder / 'run'}", stdout=log, stderr=log,
     )  # fmt: skip
     try:
@@ -107,6 +113,30 @@ def test_live_chunks_equal_the_replays_bit_for_bit(recorded, tmp_path):
     assert live["chunks"] >= ENOUGH
     assert live["identical_chunks"] == live["chunks"]
     assert live["identical_commands"] > 0
+
+
+def test_every_output_is_recorded_replayed_and_compared(tmp_path):
+    """An arm that is sent trajectories and a gripper with a controller of its own, into SQLite."""
+    robot, gripper = tmp_path / "arm.yaml", "/gripper_controller/commands"
+    robot.write_text(
+        "extends: ur10e_driver\n"
+        f"gripper_output: {{type: forward_command, topic: {gripper}, joints: [finger_joint]}}\n"
+        "ready: {}\nspeed_scaling: null\nname: ur10e\n"
+    )
+    bag, told = record(tmp_path, str(robot), "sqlite3")
+    for topic in (gripper, "/scaled_joint_trajectory_controller/joint_trajectory"):
+        assert f"{topic}: " in told
+    replay = tool(
+        "replay", bag, "--checkpoint", CHECKPOINT, "--robot", robot, "--live", "--json", "-",
+        "--out", tmp_path / "out.npz", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    said = replay.communicate(timeout=PATIENCE)
+    assert replay.returncode == 0, said
+    live = json.loads(said[0])["live"]
+    assert live["identical_chunks"] == live["chunks"] >= ENOUGH
+    assert live["commands"] > live["identical_commands"] // 2 > 10
+    sent = load(tmp_path / "out.npz")["live_command"]
+    assert (~np.isnan(sent)).all(axis=1).sum() > 10, "both outputs, tick by tick"
 
 
 def test_play_publishes_the_bags_sensors_and_nothing_that_moves_an_arm(recorded, tmp_path):

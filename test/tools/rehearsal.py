@@ -8,6 +8,7 @@ import numpy as np
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.guard import Limits
 from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.nodes import outlets
 from phyai_ros.sim import expert, world
 from phyai_ros.sim import kinematics as kin
 from phyai_ros.sim.episodes import Episodes
@@ -39,7 +40,12 @@ def rehearse(
     handoff = Handoff(ticks_of_limits, HandoffConfig(PERIOD, execution_horizon=8))
     cell = world.make()
     runs = Episodes(cell, time_limit=time_limit)
-    recording = Recording(joint_names=kin.JOINTS, real_time=[1.0, 0.999])
+    recording = Recording(
+        joint_names=kin.JOINTS,
+        commands=[[]],
+        real_time=[1.0, 0.999],
+        ways=(outlets.forward("/commands", kin.JOINTS),),
+    )
     on_the_way: list[tuple[int, Chunk]] = []
     now, number, asked = START, 0, 0
     for _ in range(episodes):
@@ -64,7 +70,7 @@ def rehearse(
             command = handoff.tick(now, measured)
             recording.ticks.append(_tick(now, command, handoff))
             if command.positions is not None:
-                recording.commands.append((now + 0.0004, command.positions))
+                recording.commands[0].append((now + 0.0004, command.positions[None]))
                 runs.command(command.positions)
             request = handoff.request(now)
             if request is not None:

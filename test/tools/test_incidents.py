@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from phyai_ros.control.states import State
+from phyai_ros.nodes import outlets
 from phyai_ros.tools import incidents, monitor, plots, report
 from phyai_ros.tools.recording import Crash, Recording, Tick
 
@@ -33,9 +34,11 @@ def run_with_pause(begin=4.0, end=7.0, length=40.0):
         for t, h in zip(times, held, strict=True)
     ]
     commands = [
-        (t.sent - 0.001, np.array([math.sin(t.time)])) for t in ticks if t.state is State.EXECUTING
+        (t.sent - 0.001, np.array([[math.sin(t.time)]]))
+        for t in ticks
+        if t.state is State.EXECUTING
     ]
-    return Recording(("a",), ticks, commands)
+    return Recording(("a",), ticks, [commands], ways=(outlets.forward("/commands", "a"),))
 
 
 def test_a_crash_is_named_with_its_time_and_the_pause_after_it():

@@ -1,4 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import importlib.util
 import io
 import json
@@ -11,6 +12,8 @@ from PIL import Image
 from rich.console import Console
 
 from phyai_ros.control.states import State
+from phyai_ros.nodes import outlets
+from phyai_ros.robots.robot import Robot
 from phyai_ros.tools import filmstrip, monitor, plots, report, report_table
 from phyai_ros.tools.progress import Progress, line
 from phyai_ros.tools.recording import ChunkSeen, Episode, Frame, Recording, Tick
@@ -25,6 +28,19 @@ _spec.loader.exec_module(rehearsal)
 @pytest.fixture(scope="module")
 def rehearsed():
     return rehearsal.rehearse(episodes=2)
+
+
+WAY = (outlets.forward("/commands", ("a",)),)
+JOINT = {"position": [-1.0, 1.0], "velocity": 1.0, "acceleration": 1.0}
+TWO_OUTPUTS = Robot(
+    name="two",
+    control_rate=20.0,
+    joints={"arm": JOINT, "grip": JOINT},
+    joint_state_topics=["/joint_states"],
+    cameras={"scene": {"topic": "/camera"}},
+    output={"type": "joint_trajectory", "topic": "/arm/joint_trajectory"},
+    gripper_output={"topic": "/gripper/commands", "joints": ["grip"]},
+)
 
 
 def tick(time, **changes):
@@ -162,8 +178,8 @@ def test_commands_go_to_the_tick_that_sent_them():
         tick(0.05, state=State.HOLDING),
         tick(0.10, request_id=8),
     ]
-    commands = [(0.001, np.array([1.0])), (0.051, np.array([2.0])), (0.101, np.array([3.0]))]
-    recording = Recording(("a",), ticks, commands)
+    commands = [(0.001, np.array([[1.0]])), (0.051, np.array([[2.0]])), (0.101, np.array([[3.0]]))]
+    recording = Recording(("a",), ticks, [commands], ways=WAY)
     values, behind = recording.commanded()
     assert values.ravel().tolist() == [1.0, 3.0]
     assert [t.request_id for t in behind] == [7, 8]
@@ -177,10 +193,26 @@ def test_jerk_at_a_boundary_is_kept_apart():
         tick(0.05 * i, request_id=1 + (i >= 5), deliver=0.004 if i == 5 else math.nan)
         for i in range(10)
     ]
-    commands = [(t.time, np.array([0.01 * i + 0.1 * (i >= 5)])) for i, t in enumerate(ticks)]
-    jerk = report.build(Recording(("a",), ticks, commands), {})["jerk"]
+    path = [0.01 * i + 0.1 * (i >= 5) for i in range(10)]
+    commands = [(t.time, np.array([[path[i]]])) for i, t in enumerate(ticks)]
+    jerk = report.build(Recording(("a",), ticks, [commands], ways=WAY), {})["jerk"]
     assert jerk["boundary"] == pytest.approx(0.1)
     assert jerk["interior"] == pytest.approx(0.1 / 7)
+
+    # The same as trajectories: one with each chunk, the gripper by an output of its own.
+    trajectory, gripper = outlets.ways(TWO_OUTPUTS)
+    sent = [(ticks[i].time, np.array(path[i:])[:, None]) for i in (0, 5)]
+    grips = [(t.time, np.array([[0.02]])) for t in ticks]
+    numbered = [dataclasses.replace(t, number=40 + i) for i, t in enumerate(ticks)]
+    ways = (trajectory, gripper)
+    run = Recording(("arm", "grip"), numbered, [sent, grips], ways=ways)
+    assert run.commanded()[0].tolist() == [[value, 0.02] for value in path]
+    assert report.build(run, {})["jerk"] == pytest.approx(jerk)
+    # A tick that was missed has its row too: the next one takes the row after it.
+    missed = [t for t in numbered if t.number != 43]
+    assert Recording(("arm", "grip"), missed, [sent, grips], ways=ways).commanded()[0][
+        :, 0
+    ].tolist() == (path[:3] + path[4:])
 
 
 def test_execution_is_cut_where_it_paused_or_began_anew():
