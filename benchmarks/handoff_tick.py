@@ -21,6 +21,7 @@ from phyai_ros import robots
 from phyai_ros.control import methods
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.robots import guards
 
 WORST_P99_US = 100.0
 DELAY, ROWS, STEP = 4, 16, 0.05
@@ -36,7 +37,13 @@ def measure(method: str, speed: float, ticks: int) -> np.ndarray:
     """Seconds of every tick with its request, the first 200 left out."""
     robot = robots.load("ur10e")
     config = HandoffConfig(STEP, 8, discrete=robot.discrete_joints)
-    handoff = Handoff(robot.limits(), config, methods.make(method))
+    handoff = Handoff(
+        robot.limits(),
+        config,
+        methods.make(method),
+        stall=guards.stall_detector(robot, STEP),
+        tracking=guards.tracking_watch(robot, STEP),
+    )
     measured, on_the_way, costs = trajectory(np.zeros(1), speed)[0], [], []
     for k in range(ticks):
         now = 1000.0 + k * STEP

@@ -41,7 +41,7 @@ class TrackingWatch:
         self.error = 0.0
         """Newest: of the joint that is farthest off, as a share of its tolerance."""
         self._names, self._units = tuple(names), tuple(units)
-        self._tolerance, self._ticks = limits, ticks
+        self._tolerance, self._per_tolerance, self._ticks = limits, 1.0 / limits, ticks
         self._sent: deque[np.ndarray] = deque(maxlen=lag)
         self._off = 0
 
@@ -54,10 +54,9 @@ class TrackingWatch:
         empty while nothing is."""
         if measured is None or not self._sent:
             return ""
-        ahead = np.abs(measured - self._sent[-1])
-        if (ahead <= self._tolerance).all():  # most ticks
-            self.error = float((ahead / self._tolerance).max())
-            self._off = 0
+        nearest = float((np.abs(measured - self._sent[-1]) * self._per_tolerance).max())
+        if nearest <= 1.0:  # most ticks; not where anything is no number
+            self.error, self._off = nearest, 0
             return ""
         span = np.array(self._sent)
         outside = np.maximum(span.min(axis=0) - measured, measured - span.max(axis=0))

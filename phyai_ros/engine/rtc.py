@@ -41,12 +41,13 @@ class RtcTrained(Guide):
     target: [B, horizon, dim], normalised. committed: bool [B, horizon], its leading rows.
     """
 
+    committed: torch.Tensor
+
     def __init__(self, target: torch.Tensor, committed: torch.Tensor):
         self.target, self.committed = target, committed
-        self._rows = committed[..., None]
 
     def start(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.where(self._rows, self.target.to(x.dtype), x)
+        return torch.where(self.committed[..., None], self.target.to(x.dtype), x)
 
     def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
-        return v.masked_fill(self._rows, 0.0)
+        return v.masked_fill(self.committed[..., None], 0.0)

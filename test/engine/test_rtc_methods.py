@@ -11,6 +11,7 @@ from golden import GOLDEN, needs_golden, relative_error, tensors
 from test_pi_batch import noise, observations
 
 from phyai_ros.engine import rtc, solver
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import Guidance, PolicyError
 
@@ -169,6 +170,28 @@ def test_row_wise_time_is_each_rows_own(fixture):
     plain = solver.flow_backward(lambda z, i: model.predict(z, i, prefix, constants), x, steps)
     assert relative_error(found[1], plain[1]) < 1e-5  # no decided row: nothing changes
     assert relative_error(found[0, 3:], plain[0, 3:]) > 1e-3
+
+
+@needs_golden
+@torch.no_grad()
+@pytest.mark.parametrize("fixture", ["pi05"])
+def test_the_fused_form_takes_decided_rows_alike(trained, fixture):
+    model = trained.adapter.model
+    arrays = tensors(fixture, "case1")
+    batch = pi_cases.inputs(arrays, model.config.state_width)
+    x, steps = arrays["noise"], 5
+    target = torch.randn(x.shape, generator=torch.Generator().manual_seed(2))
+    committed = torch.arange(x.shape[1]) < torch.tensor([[3], [0]])
+    found = []
+    for form in (model, model.fused(Operators())):
+        prefix = form.commit(form.prefix(batch, form.vision(batch)), committed)
+        constants = form.constants(steps)
+
+        def predict(z, i, form=form, prefix=prefix, constants=constants):
+            return form.predict(z, i, prefix, constants)
+
+        found.append(solver.flow_backward(predict, x, steps, rtc.RtcTrained(target, committed)))
+    assert relative_error(found[1], found[0]) < 1e-5
 
 
 @needs_golden

@@ -4,7 +4,8 @@
     x <- x + gate * (sum of the branch's parts + bias)
     h  = norm(x) * scale + shift
 
-norm: "rms" is x / rms(x), "layer" is (x - mean) / std; statistics in float32 over the row.
+norm: "rms" is x / rms(x), "layer" is (x - mean) / std; statistics in float32 over the row. With
+``pick`` a row takes one of several sets of gate, scale and shift.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ def reference(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
+    pick: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """x [rows, width], changed in place. branch: [rows, width], or [parts, rows, width] to be
-    summed. bias, gate, scale, shift: [width] or None. -> h [rows, width] in ``dtype``."""
+    summed. bias, gate, scale, shift: [width] or None. pick: int32 [rows], then gate, scale and
+    shift are [sets, width] and row r takes set ``pick[r]``. -> h [rows, width] in ``dtype``."""
+    if pick is not None:
+        gate, scale, shift = (None if v is None else v[pick] for v in (gate, scale, shift))
     if branch is not None:
         wide = branch.to(x.dtype)
         wide = wide.sum(0) if branch.ndim == 3 else wide
@@ -51,8 +56,8 @@ def reference(
 @jit
 def add_norm_kernel(
     x_ptr, branch_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
-    rows, width, eps,
-    PARTS: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
+    pick_ptr, rows, width, eps,
+    PARTS: tl.constexpr, HAS_PICK: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
     HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, RMS: tl.constexpr,
     BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
@@ -62,12 +67,15 @@ def add_norm_kernel(
     if PDL:
         tl.extra.cuda.gdc_launch_dependents()
     # What the kernel in front does not write may be read before it ends.
+    own = at
+    if HAS_PICK:
+        own += tl.load(pick_ptr + row) * width
     if HAS_SCALE:
-        scale = tl.load(scale_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        scale = tl.load(scale_ptr + own, mask=inside, other=0.0).to(tl.float32)
     if HAS_SHIFT:
-        shift = tl.load(shift_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        shift = tl.load(shift_ptr + own, mask=inside, other=0.0).to(tl.float32)
     if HAS_GATE:
-        gate = tl.load(gate_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        gate = tl.load(gate_ptr + own, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
     if PDL:
@@ -107,6 +115,7 @@ def fused(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
+    pick: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor:
     """``reference`` in one launch. x float32, all contiguous."""
@@ -118,9 +127,9 @@ def fused(
     add_norm_kernel[(rows,)](
         x, branch if branch is not None else x, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
-        shift if shift is not None else x, out, rows, width, eps,
-        PARTS=parts, HAS_BIAS=bias is not None, HAS_GATE=gate is not None,
-        HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None, RMS=kind == "rms",
-        BLOCK=block, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
+        shift if shift is not None else x, out, pick if pick is not None else x, rows, width, eps,
+        PARTS=parts, HAS_PICK=pick is not None, HAS_BIAS=bias is not None,
+        HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
+        RMS=kind == "rms", BLOCK=block, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
     )  # fmt: skip
     return out

@@ -31,12 +31,14 @@ class Cache(NamedTuple):
 
 class FusedPrefix(NamedTuple):
     """cache: the prefix's keys and values, and room for the chunk's from ``start``. exists: bool
-    [B, L]. positions: of the chunk's rows."""
+    [B, L]. positions: of the chunk's rows. pick: int32 [B H], 1 for rows that hold clean actions
+    already, None where there are none."""
 
     cache: Cache
     exists: torch.Tensor
     positions: Rope
     start: int
+    pick: torch.Tensor | None = None
 
 
 class Vectors(NamedTuple):
@@ -48,10 +50,12 @@ class Vectors(NamedTuple):
 
 
 class Step(NamedTuple):
-    """norms: of every norm of the expert, in order. packed: the same for one launch, or None."""
+    """norms: of every norm of the expert, in order. packed: the same for one launch, or None.
+    either: the same beside those of clean actions, [2, width] each."""
 
     norms: list[Vectors]
     packed: torch.Tensor | None
+    either: list[Vectors] | None = None
 
 
 class FusedFlow:
@@ -203,10 +207,12 @@ class FusedFlow:
         norms: Sequence[Vectors],
         last_only_keys: bool = False,
         packed: torch.Tensor | None = None,
+        pick: torch.Tensor | None = None,
     ) -> torch.Tensor | None:
         """x [B T, width] float32, used up. Attends to the cache's keys that exist, its own among
         them, which it writes to at .. at + T. norms: of every norm, in order; packed: the same for
-        one launch. -> float32 after the final norm; None with ``last_only_keys``."""
+        one launch; pick: which set of a norm's vectors each row takes. -> float32 after the final
+        norm; None with ``last_only_keys``."""
         ops, config = self.operators, self.model.config.expert
         dtype = self.model.expert.dtype
         if packed is not None and self._in_one_launch(
@@ -218,7 +224,7 @@ class FusedFlow:
         branch, gate = None, None
         for i, layer in enumerate(cast("Sequence[GemmaBlock]", self.model.expert.layers)):
             key, value = cache.key[i], cache.value[i]
-            h = _norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype)
+            h = _norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype, pick)
             weight, heads = layer.attention.qkv.weight, config.heads
             if last_only_keys and i == config.depth - 1:
                 weight, heads = weight[heads * config.head_dim :], 0
@@ -228,11 +234,11 @@ class FusedFlow:
                 return None
             y = ops.attention(q, key, value, exists=exists).flatten(0, 1)
             branch = ops.linear_parts(y, layer.attention.output.weight)
-            h = _norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype)
+            h = _norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype, pick)
             h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
             branch = ops.linear_parts(h, layer.mlp.down.weight)
             gate = norms[2 * i + 1].gate
-        return _norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32)
+        return _norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32, pick)
 
     def _in_one_launch(
         self, x: torch.Tensor, cache: Cache, exists: torch.Tensor, positions: Rope, at: int,
@@ -263,20 +269,31 @@ class FusedFlow:
 class FusedPi05(FusedFlow):
     def constants(self, steps: int) -> list[Step]:
         """Of every step, of every norm."""
+        every = self.model.constants(steps)
+        *times, clean = ([_modulation(row) for row in step[0]] for step in every)
         out = []
-        for step in self.model.constants(steps)[:-1]:  # the last is that of clean actions
-            rows = [row.float().chunk(3) for row in step[0]]
-            norms = [Vectors(1.0 + s, t.contiguous(), g.contiguous()) for s, t, g in rows]
-            out.append(Step(norms, self.packed(norms)))
+        for norms in times:
+            either = None
+            if self.model.config.trained_delay:
+                either = [_stacked(one, other) for one, other in zip(norms, clean, strict=True)]
+            out.append(Step(norms, self.packed(norms), either))
         return out
+
+    def commit(self, prefix: FusedPrefix, committed: torch.Tensor) -> FusedPrefix:
+        """prefix for a chunk whose rows ``committed`` (bool [B, horizon]) are clean actions."""
+        return prefix._replace(pick=committed.flatten().to(torch.int32))
 
     def predict(
         self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[Step]
     ) -> torch.Tensor:
-        tokens = self.action_in(x)
+        tokens, of = self.action_in(x), constants[step]
+        norms, packed = of.norms, of.packed
+        if prefix.pick is not None:
+            assert of.either is not None
+            norms, packed = of.either, None
         h = self.expert(
-            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start,
-            constants[step].norms, packed=constants[step].packed,
+            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms,
+            packed=packed, pick=prefix.pick,
         )  # fmt: skip
         assert h is not None
         return self.action_out(h).view(x.shape)
@@ -318,12 +335,12 @@ class FusedPi0(FusedFlow):
         prefix: FusedPrefix,
         constants: tuple[torch.Tensor, Step, torch.Tensor],
     ) -> torch.Tensor:
-        times, (norms, packed), folded = constants
+        times, of, folded = constants
         hidden = self.operators.row_linear(x.to(folded.dtype).flatten(0, 1), folded, times[step, 0])
         tokens = cast(Any, self.model).time_out(F.silu(hidden)).float()
         h = self.expert(
-            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms,
-            packed=packed,
+            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, of.norms,
+            packed=of.packed,
         )  # fmt: skip
         assert h is not None
         return self.action_out(h).view(x.shape)
@@ -341,8 +358,22 @@ def _norm(
     gate: torch.Tensor | None,
     eps: float,
     dtype: torch.dtype,
+    pick: torch.Tensor | None = None,
 ) -> torch.Tensor:
+    options = {} if pick is None else {"pick": pick}
     return ops.add_norm(
         x, branch, kind="rms", eps=eps, dtype=dtype, gate=gate,
-        scale=vectors.scale, shift=vectors.shift,
+        scale=vectors.scale, shift=vectors.shift, **options,
     )  # fmt: skip
+
+
+def _modulation(row: torch.Tensor) -> Vectors:
+    """row [3 * width]: what an adaptive norm's layer says of one flow time."""
+    scale, shift, gate = row.float().chunk(3)
+    return Vectors(1.0 + scale, shift.contiguous(), gate.contiguous())
+
+
+def _stacked(one: Vectors, other: Vectors) -> Vectors:
+    """[width] each -> [2, width]."""
+    pairs = zip(one, other, strict=True)
+    return Vectors(*(torch.stack([cast(torch.Tensor, v) for v in pair]) for pair in pairs))
