@@ -84,11 +84,14 @@ class QuantizedWeight(_Emulated):
 
     @classmethod
     def of(cls, weight: torch.Tensor, rows: bool) -> QuantizedWeight:
+        # E4M3 becomes float16 in one instruction, bfloat16 in several.
+        half = not rows and weight.dtype == torch.bfloat16
+        dtype = torch.float16 if half else weight.dtype
         if weight.is_meta:
             scale = torch.empty(weight.shape[0], device="meta")
-            return cls(torch.empty_like(weight, dtype=E4M3), scale, weight.dtype, rows)
+            return cls(torch.empty_like(weight, dtype=E4M3), scale, dtype, rows)
         made = quantize_rows(weight.detach())
-        return cls(made.values, made.scale, weight.dtype, rows)
+        return cls(made.values, made.scale, dtype, rows)
 
     @property
     def shape(self) -> torch.Size:

@@ -9,7 +9,6 @@ import torch
 
 from phyai_ros.engine.kernels import (
     _triton,
-    fp8_linear,
     fp8_norm,
     fp8_rows,
     fp8_skinny,
@@ -63,33 +62,6 @@ def check_rows(found, expected):
 def weight_of(values, rows=True, dtype=torch.float32):
     made = QuantizedWeight.of(values, rows)
     return QuantizedWeight(made.values, made.scale, dtype, rows)
-
-
-@pytest.mark.parametrize("dependent", DEPENDENT)
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize(("rows", "columns", "depth"), [(70, 96, 192), (130, 256, 320)])
-@pytest.mark.parametrize("activation", ["", "gelu_tanh"])
-def test_fp8_linear(rand, dependent, dtype, rows, columns, depth, activation):
-    x = quantize_rows(rand(rows, depth))
-    weight, bias = weight_of(rand(columns, depth, scale=0.1)), rand(columns)
-    tile = fp8_linear.Fp8Tile(64, 64, 64, 2, 3, 4)
-    found = fp8_linear.fused(
-        x, weight, bias, activation, tile=tile, dtype=dtype, dependent=dependent
-    )
-    expected = fp8_linear.reference(x, weight, bias, activation, dtype=torch.float64)
-    check(found, expected, TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("dependent", DEPENDENT)
-def test_fp8_linear_gated(rand, dependent):
-    x, weight = quantize_rows(rand(70, 192)), weight_of(rand(256, 192, scale=0.1))
-    tile = fp8_linear.Fp8Tile(64, 64, 64, 2, 3, 4)
-    options = {"activation": "gelu_tanh", "gated": True}
-    found = fp8_linear.fused(
-        x, weight, tile=tile, dtype=torch.float16, dependent=dependent, **options
-    )
-    expected = fp8_linear.reference(x, weight, dtype=torch.float64, **options)
-    check(found, expected, TOLERANCE[torch.float16])
 
 
 @pytest.mark.parametrize("dependent", DEPENDENT)

@@ -58,7 +58,8 @@ def _quantise(y, out_ptr, scale_ptr, row, N, at, inside):
     most = tl.max(tl.where(inside, tl.abs(y), 0.0), 0)
     scale = tl.where(most == 0.0, 1.0, most / 448.0)
     tl.store(scale_ptr + row, scale)
-    tl.store(out_ptr + row * N + at, (y / scale).to(out_ptr.dtype.element_ty), mask=inside)
+    small = (y * (1.0 / scale)).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + row * N + at, small, mask=inside)
 
 
 @jit
@@ -99,6 +100,7 @@ def fused(
     activation: str = "",
     *,
     gated: bool = False,
+    warps: int | None = None,
     dependent: bool = False,
 ) -> QuantizedRows:
     """``reference`` in one launch; contiguous."""
@@ -114,6 +116,6 @@ def fused(
     fp8_rows_kernel[(m,)](
         values, *scales, values if bias is None else bias, out, scale, n, BLOCK=block,
         SCALED=isinstance(x, Product), HAS_BIAS=bias is not None, ACTIVATION=activation,
-        GATED=gated, PDL=dependent, num_warps=max(4, min(16, block // 1024)), **options,
+        GATED=gated, PDL=dependent, num_warps=warps or max(4, min(16, block // 1024)), **options,
     )  # fmt: skip
     return QuantizedRows(out, scale)

@@ -303,18 +303,19 @@ def fp8_plan(interleave: bool) -> Fp8Plan:
     reads_prefix, own = (r"[02468]", r"[13579]") if interleave else (r"\d", r"(?!)")
     return Fp8Plan(
         rows=(
-            r"backbone\.model\.model\.visual\.blocks\.\d+\.(attn\.(qkv|proj)|mlp\.linear_fc[12])",
+            r"backbone\.model\.model\.visual\.blocks\.\d+\.(attn\.qkv|mlp\.linear_fc[12])",
             r"backbone\.model\.model\.language_model\.layers\.\d+"
-            r"\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)",
+            r"\.(self_attn\.[qkv]_proj|mlp\.(gate|up|down)_proj)",
             r"action_head\.vl_self_attention\.transformer_blocks\.\d+"
-            r"\.(attn1\.(to_[qkv]|to_out\.0)|ff\.net\.(0\.proj|2))",
+            r"\.(attn1\.to_[qkv]|ff\.net\.(0\.proj|2))",
             rf"{dit}{reads_prefix}\.attn1\.to_[kv]",
         ),
-        weights=(
-            rf"{dit}\d\.(attn1\.(to_q|to_out\.0)|ff\.net\.(0\.proj|2))",
-            rf"{dit}{own}\.attn1\.to_[kv]",
-        ),
+        weights=(rf"{dit}\d\.ff\.net\.(0\.proj|2)",),
         keeps={
+            r".*\.(attn\.proj|self_attn\.o_proj|attn1\.to_out\.0)": "what attention gives would "
+            "need a pass of its own to be quantised, which takes what the product gains",
+            rf"{dit}\d\.attn1\.to_q|{dit}{own}\.attn1\.to_[kv]": "41 rows of a small product: "
+            "starts, not bytes, take the time",
             r".*merger.*": "every image token goes through its rounding, once a request",
             r"action_head\.model\.(timestep_encoder\..*|proj_out_1)": "runs once a load",
             rf"{dit}\d\.norm1\.linear": "runs once a load; scales every activation",

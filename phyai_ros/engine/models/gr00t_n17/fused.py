@@ -323,8 +323,10 @@ class FusedGroot:
                 q, key, value = y.unbind(2)
                 y = ops.attention(q, key.transpose(1, 2), value.transpose(1, 2))
             branch = ops.linear_parts(y.flatten(0, 1), _out(attn).weight)
-            h = ops.add_norm(x, branch, kind="layer", eps=_LN, dtype=dtype, bias=_out(attn).bias)
             up, down = cast(Any, block.ff.net[0]).proj, cast(Any, block.ff.net[2])
+            h = ops.add_norm(
+                x, branch, kind="layer", eps=_LN, dtype=reads(up.weight), bias=_out(attn).bias
+            )
             branch = ops.linear_parts(ops.linear(h, up.weight, up.bias, "gelu_tanh"), down.weight)
             bias = down.bias
         scale, shift = step.out
