@@ -61,7 +61,14 @@ def wide(*tensors):
 @pytest.mark.parametrize("dependent", DEPENDENT)
 @pytest.mark.parametrize(
     ("kind", "parts", "extras"),
-    [("rms", 0, "s"), ("rms", 3, "gst"), ("layer", 1, "bst"), ("layer", 0, ""), ("rms", 1, "g")],
+    [
+        ("rms", 0, "s"),
+        ("rms", 3, "gst"),
+        ("rms", 3, "gstp"),
+        ("layer", 1, "bst"),
+        ("layer", 0, ""),
+        ("rms", 1, "g"),
+    ],
 )
 def test_add_norm(rand, dtype, dependent, kind, parts, extras):
     rows, width = 7, 200
@@ -69,17 +76,21 @@ def test_add_norm(rand, dtype, dependent, kind, parts, extras):
     branch = rand(parts, rows, width, dtype=dtype) if parts > 1 else None
     if parts == 1:
         branch = rand(rows, width, dtype=dtype)
+    sets = (2, width) if "p" in extras else (width,)
     vectors = {
-        name: rand(width) if letter in extras else None
+        name: rand(*sets) if letter in extras else None
         for name, letter in (("bias", "b"), ("gate", "g"), ("scale", "s"), ("shift", "t"))
     }
+    pick = None
+    if "p" in extras:
+        pick = torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.int32, device=x.device)
     x64, branch64 = wide(x, branch)
     expected = add_norm.reference(
         x64, branch64, kind=kind, eps=1e-6, dtype=torch.float64,
-        **{k: None if v is None else v.double() for k, v in vectors.items()},
+        **{k: None if v is None else v.double() for k, v in vectors.items()}, pick=pick,
     )  # fmt: skip
     found = add_norm.fused(
-        x, branch, kind=kind, eps=1e-6, dtype=dtype, dependent=dependent, **vectors
+        x, branch, kind=kind, eps=1e-6, dtype=dtype, dependent=dependent, **vectors, pick=pick
     )
     check(found, expected, dtype)
     check(x, x64, torch.float32)
