@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _LARGEST_MMAP_THRESHOLD = 32 * 2**20  # glibc accepts no more on 64-bit systems
 _KEEP = 512 * 2**20
 
@@ -22,3 +22,10 @@ def keep_freed_memory() -> bool:
         return False
     kept = mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
     return bool(mallopt(_M_TRIM_THRESHOLD, _KEEP) and kept)
+
+
+def one_arena() -> bool:
+    """One heap for all threads: each new thread would otherwise begin one of its own, of which what
+    was used once stays. For a process whose threads come and go. False where this is not glibc."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return bool(mallopt is not None and mallopt(_M_ARENA_MAX, 1))

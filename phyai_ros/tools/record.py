@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from phyai_ros import robots
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.bags.writer import STORAGES, BagWriter
+from phyai_ros.nodes.memory import one_arena
 from phyai_ros.tools import console
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def main(words: Sequence[str]) -> int:
     except robots.RobotError as error:
         console.fail(str(error))
         return 2
+    one_arena()  # a thread a bag
     path = Path(options.out or f"runs/bags/{datetime.now():%Y-%m-%d_%H-%M-%S}")
 
     def open_bag(path: Path) -> BagRecorder:

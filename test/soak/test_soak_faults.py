@@ -40,12 +40,14 @@ def test_dropped_is_nothing_and_delayed_is_the_same_later():
 
 
 @pytest.mark.parametrize("seconds", [-3.25, 0.5, 30.0])
-@pytest.mark.parametrize("make", [image, joint_state])
-def test_shifted_stamps_and_nothing_else(seconds, make):
+@pytest.mark.parametrize(("make", "kind"), [(image, Image), (joint_state, JointState)])
+def test_shifted_stamps_and_nothing_else(seconds, make, kind):
     at, data = one(stamps.Shifted(seconds)(make(), 5.0))
     assert at == 5.0
     assert stamps.read(data) == STAMP + round(seconds * 1e9)
-    assert stamps.write(data, STAMP) == make()
+    # What stands between two fields is nobody's: bytes may differ there.
+    back = [deserialize_message(x, kind) for x in (stamps.write(data, STAMP), make())]
+    assert back[0] == back[1]
 
 
 def test_bytes_without_a_stamp_are_refused():

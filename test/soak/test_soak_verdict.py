@@ -82,6 +82,17 @@ def test_a_load_that_nobody_feels_needs_no_name_and_one_that_stops_the_arm_does(
     assert not judged(timeline(gone=[(111.0, 112.0)]), injected).passed
 
 
+@pytest.mark.parametrize(("far", "passes"), [(0.02, True), (0.5, False)])
+def test_frozen_pixels_need_a_name_when_the_arm_moved(far, passes):
+    line = timeline()
+    for step in range(150):
+        at = 100.0 + 0.2 * step
+        position = far * min(1.0, max(0.0, (at - 110.0) / 2.0))
+        line.add({"event": "pose", "time": at, "positions": [0.3, position]})
+    fault = Fault("camera_frozen", 4.0, {"camera": "scene", "what": "pixels"})
+    assert judged(line, Injected(fault, 110.0, 114.0)).passed is passes
+
+
 def test_silence_is_no_driving():
     line = timeline(until=110.0)
     assert line.acted_throughout(101.0, 109.0)

@@ -47,6 +47,7 @@ def _hogs(system: System, fault: Fault, wait: Wait) -> Injected:
 
 def _disk(system: System, fault: Fault, wait: Wait) -> Injected:
     writers = [pid for name in ("up", "record") for pid in system.pids(name)]
+    system.disk.prepare()
     began = time.time()
     system.disk.fill(writers)
     system.recordings.disk_full(began)

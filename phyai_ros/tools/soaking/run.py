@@ -10,13 +10,15 @@ from phyai_ros.tools.soaking import schedule
 from phyai_ros.tools.soaking.inject import inject
 from phyai_ros.tools.soaking.schedule import Fault
 from phyai_ros.tools.soaking.system import System
-from phyai_ros.tools.soaking.verdict import Injected, Verdict, judge
+from phyai_ros.tools.soaking.verdict import ECHO, Injected, Verdict, judge
 
 FIRST_COMMAND = 90.0
 PATIENCE = 60.0
 """s to wait for a recovery before the run is given up."""
 SETTLED = 1.5
-"""s of driving before the next fault: it shall meet a moving arm, and be the only one."""
+"""s of driving before the next fault: it shall be the only one."""
+HEARD = 3.0
+"""s in which a new task is heard, if it is one."""
 _STEP = 0.05
 
 
@@ -87,14 +89,15 @@ class Soak:
     def _one(self, fault: Fault) -> bool:
         """Whether the run can go on."""
         system = self._system
-        system.new_task()
-        if not self._until_settled():
+        if not (self._until_settled() and self._until_moving()):
             return self._give_up(f"before {fault}: the arm was not driven for {PATIENCE:g} s")
         self._progress(str(fault))
         one = inject(system, fault, self._wait)
         self.injected.append(one)
         if not self._until_driven(one.ended, PATIENCE):
             return self._give_up(f"after {fault}: no recovery in {PATIENCE:g} s")
+        # What the next task does shall not be taken for this fault's echo.
+        self._wait(max(0.0, one.ended + ECHO - time.time()))
         system.recordings.check()
         return True
 
@@ -111,6 +114,17 @@ class Soak:
                 return False
             self._wait(_STEP)
         return True
+
+    def _until_moving(self) -> bool:
+        """Give a new task and wait until it drives the arm: most of its way is then ahead."""
+        asked = time.time()
+        self._system.new_task()
+        end = time.monotonic() + HEARD
+        while (stopped := self._system.timeline.stopped(asked)) is None:
+            if time.monotonic() > end:
+                break  # after a storm it may be the task that is in force
+            self._wait(_STEP)
+        return self._until_driven(stopped or asked, PATIENCE)
 
     def _until_settled(self) -> bool:
         end = time.monotonic() + PATIENCE

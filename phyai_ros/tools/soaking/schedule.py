@@ -46,13 +46,15 @@ class Kind:
     """duration: seconds, lowest and highest. names: regular expression that a warning or error of
     /diagnostics, as "status name: message", must match; {parameter} stands for a parameter's
     value; None: nobody is bound to notice. must_show: whether it must be named also where the arm
-    went on all the same. deadly: it ends processes. each_camera: comes once a camera."""
+    went on all the same. seen_moving: nobody can tell while the arm stands. deadly: it ends
+    processes. each_camera: comes once a camera."""
 
     name: str
     duration: tuple[float, float]
     names: str | None
     draw: Draw = lambda random, robot: {}
     must_show: bool = True
+    seen_moving: bool = False
     deadly: bool = False
     each_camera: bool = False
 
@@ -72,6 +74,7 @@ KINDS = (
         r"{camera}",
         lambda r, _: {"what": r.choice(["stamp", "pixels"])},
         each_camera=True,
+        seen_moving=True,
     ),
     Kind(
         "camera_corrupted",

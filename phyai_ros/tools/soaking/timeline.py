@@ -39,13 +39,15 @@ class Said:
 class Timeline:
     """states: every change, every first use of a chunk, and otherwise one every REPEATED. said:
     every change of a status. violations: (time, text) of commands outside limits. not_finite:
-    (time, text) of published numbers that are none. counts: the watcher's totals. alive: when the
-    watcher last spoke."""
+    (time, text) of published numbers that are none. poses: (time, positions of the joints), where
+    the arm was, every REPEATED. counts: the watcher's totals. alive: when the watcher last spoke.
+    """
 
     states: list[Seen] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     violations: list[tuple[float, str]] = field(default_factory=list)
     not_finite: list[tuple[float, str]] = field(default_factory=list)
+    poses: list[tuple[float, list[float]]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     alive: float = 0.0
 
@@ -65,6 +67,8 @@ class Timeline:
             self.violations.append((time, event["text"]))
         elif kind == "not_finite":
             self.not_finite.append((time, event["text"]))
+        elif kind == "pose":
+            self.poses.append((time, event["positions"]))
         elif kind == "counts":
             self.counts = event["counts"]
 
@@ -84,6 +88,12 @@ class Timeline:
         times = [*(s.time for s in states), end]
         silent = any(b - a > SILENCE for a, b in itertools.pairwise(times))
         return not silent and all(s.state in ACTING for s in states)
+
+    def moved(self, start: float, end: float) -> float:
+        """The farthest that a joint came from where it was at ``start``; rad or m."""
+        within = [pose for time, pose in self.poses if start <= time <= end]
+        moves = [abs(a - b) for p in within for a, b in zip(p, within[0], strict=True)]
+        return max(moves, default=0.0)
 
     def stopped(self, after: float) -> float | None:
         """When the arm was first not driven after a moment."""

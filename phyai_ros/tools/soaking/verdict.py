@@ -19,6 +19,10 @@ GROWTH = 0.01
 """Share by which a process's own memory may grow."""
 LAST_SECOND = 1.0
 """s between a recorder's end and the newest message of its bag."""
+MOTION = 0.1
+"""rad or m by which a joint must have moved in a fault that shows only then."""
+LATENCY = 1.0
+"""s before its end at which it must have."""
 ECHO = 0.5
 """s after a fault's end in which its effect may still begin."""
 
@@ -91,7 +95,8 @@ def outcome(injected: Injected, timeline: Timeline, patience: float = 1.0) -> Ou
     recovered = 0.0 if harmless else _recovered(injected, timeline)
     named, by = _named(injected, timeline, kind)
     problems = []
-    if kind.names is not None and (kind.must_show or not harmless):
+    hidden = kind.seen_moving and timeline.moved(injected.began, injected.ended - LATENCY) < MOTION
+    if kind.names is not None and not ((not kind.must_show or hidden) and harmless):
         if named is None:
             problems.append((f"{fault}: no diagnostics named it", False))
         elif named > NAMED_WITHIN * patience:

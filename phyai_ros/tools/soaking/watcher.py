@@ -44,6 +44,7 @@ class Watcher:
         self._names = robot.output_joints
         self._measured: np.ndarray | None = None
         self._counts = {"commands": 0, "chunks": 0, "states": 0, "violations": 0}
+        self._posed = 0.0
         self._state: tuple[int, float] = (-1, 0.0)
         self._said: dict[str, tuple[int, str]] = {}
         listen = node.create_subscription
@@ -87,6 +88,10 @@ class Watcher:
     def _on_joints(self, message: JointState) -> None:
         known = dict(zip(message.name, message.position, strict=False))
         self._measured = np.array([known.get(name, np.nan) for name in self._names])
+        now = time.time()
+        if now - self._posed >= REPEATED:
+            self._posed = now
+            _say("pose", now, positions=self._measured.tolist())
 
     def _count(self) -> None:
         counts = {**self._counts, "lost": self._check.lost, "firsts": self._check.firsts}

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
 import subprocess
 from pathlib import Path
 
-STEP = 1 << 20
+PREPARED = 32 << 20
+STEP = 4096
 
 
 class Disk:
@@ -28,6 +30,13 @@ class Disk:
         except FileNotFoundError:
             self.limited = False
 
+    def prepare(self) -> None:
+        """Nearly full: to give out the pages takes a moment, and the fault shall begin at once."""
+        if self.limited:
+            free = shutil.disk_usage(self.path).free - PREPARED
+            with self._ballast.open("wb", buffering=0) as file:
+                os.posix_fallocate(file.fileno(), 0, max(free, 1))
+
     def fill(self, pids: list[int]) -> None:
         """No byte is free any more. pids: of who writes there."""
         if not self.limited:
@@ -37,12 +46,9 @@ class Disk:
                     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
                     self._limits.append((pid, before))
             return
-        with self._ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, STEP)
         with self._ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
-                file.write(bytes(4096))
+                file.write(bytes(STEP))
 
     def free(self) -> None:
         self._ballast.unlink(missing_ok=True)
