@@ -27,8 +27,8 @@ KERNELS = {
     "add_norm": (
         add_norm.add_norm_kernel,
         {"out_ptr": HALF, "eps": "fp32", "pick_ptr": "*i32"},
-        {"PARTS": 4, "HAS_PICK": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True, "HAS_SHIFT": True,
-         "RMS": False, "BLOCK": 1024},
+        {"PARTS": 4, "HAS_PICK": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
+         "HAS_SHIFT": True, "RMS": False, "BLOCK": 1024},
     ),
     "attention": (
         attention.attention_kernel,
