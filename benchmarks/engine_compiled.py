@@ -1,10 +1,11 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""The reference path through torch.compile, uncaptured and captured in the engine's own graphs."""
+"""The reference path through torch.compile, uncaptured and captured in a graph."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,8 @@ def measure(
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begin
     eager = _p50(lambda: _last(compiled.stages(request)), device, runs)
-    graphs = Graphs(device)
-    graphs.capture(request, compiled.stages)
-    bucket, tensors = graphs.find(request)
-    assert bucket is not None
-    captured = _p50(lambda: bucket.replay(tensors, lambda stage: None), device, runs)
+    graph, _ = Graphs(device, nullcontext).record(lambda: _last(compiled.stages(request)))
+    captured = _p50(graph.replay, device, runs)
     found = {
         "torch_compile_ms": round(eager, 2),
         "torch_compile_captured_ms": round(captured, 2),

@@ -51,7 +51,7 @@ def run(device: torch.device, requests: int) -> dict[str, Any]:
         "what": f"pi0.5, {CAMERAS} images of {SIZE[0]} x {SIZE[1]} bytes on the host to robot "
         "units there",
         "replayed": policy.runner.replayed,
-        "tokens": int(adapter.stage(given[:1]).tokens.shape[1]),
+        "tokens": int(adapter.stage_rest(given[:1]).tokens.shape[1]),
         "capture_s": round(configure, 1),
         "requests": len(whole),
         "whole_p50_ms": at(whole, 50),

@@ -49,6 +49,17 @@ class SyntheticAdapter:
     def prepare(self, observations: Sequence[Observation]) -> Any:
         return self.inputs
 
+    def stage_images(self, observations: Sequence[Observation]) -> tuple[()]:
+        return ()
+
+    stage_rest = stage_images
+
+    def place(self, images: tuple[()], operators: Any = None) -> Any:
+        return self.inputs
+
+    def join(self, pictures: Any, rest: tuple[()]) -> Any:
+        return pictures
+
     def noise_shape(self, batch: int) -> tuple[int, ...]:
         return (batch, *self.shape)
 

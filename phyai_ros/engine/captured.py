@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 import torch
 
-from phyai_ros.engine import solver
-from phyai_ros.engine.cuda_graph import Graphs
+from phyai_ros.engine import rtc, solver
+from phyai_ros.engine.cuda_graph import Graphs, Stage, Vision
 from phyai_ros.engine.inlet import Inlet, moved
 from phyai_ros.engine.layers.select import FastOperators, Operators
-from phyai_ros.engine.models.base import Adapter
+from phyai_ros.engine.models.base import Adapter, Model
 from phyai_ros.engine.stage_clock import StageClock
+from phyai_ros.engine.staging import upload
 from phyai_ros.engine.structure import flatten, replace
 from phyai_ros.engine.types import Observation
 
@@ -22,16 +24,29 @@ _log = logging.getLogger(__name__)
 _HOST = torch.device("cpu")
 BATCHES = (1, 2, 4, 8, 16, 32)
 
-Stages = Callable[[Any], Iterator[tuple[str, Any]]]
-"""(inputs, noise, guide) on the device -> each stage's name and what it made."""
+Rest = Callable[[], tuple[torch.Tensor, solver.Guide | None]]
+"""-> noise and guide, made when they are needed; always the same."""
+
+
+class Loop(Protocol):
+    """The solver's whole loop on the device: prefix, noise, guide -> actions."""
+
+    def __call__(
+        self, prefix: Any, noise: torch.Tensor, guide: solver.Guide | None
+    ) -> torch.Tensor: ...
 
 
 class Captured:
-    """The captured requests of one adapter on one CUDA device."""
+    """The captured requests of one staged adapter on one CUDA device.
 
-    def __init__(self, adapter: Adapter, inlet: Inlet, operators: Operators) -> None:
-        self._adapter, self._inlet, self._operators = adapter, inlet, operators
-        self._graphs = Graphs(inlet.device)
+    commits: whether the model takes rows as decided where it was trained to (``rtc_trained``).
+    """
+
+    def __init__(
+        self, adapter: Adapter, inlet: Inlet, operators: Operators, *, commits: bool = False
+    ) -> None:
+        self._adapter, self._inlet, self._commits = adapter, inlet, commits
+        self._graphs = Graphs(inlet.device, _tuning(operators))
         self._batches: tuple[int, ...] = ()
         self._missed: set[Any] = set()
         self.replayed = 0
@@ -40,7 +55,13 @@ class Captured:
         return len(self._graphs)
 
     # -- capture ---------------------------------------------------------------------------------
-    def add(self, observation: Observation, batches: Sequence[int] | None, stages: Stages) -> None:
+    def add(
+        self,
+        observation: Observation,
+        batches: Sequence[int] | None,
+        model: Model,
+        loop: Loop,
+    ) -> None:
         """Every length the adapter names, each batch size, with and without elementwise guidance.
         batches: None takes as many of ``BATCHES`` as the device has room for."""
         adapter, room = self._adapter, _Room(self._inlet.device)
@@ -54,7 +75,7 @@ class Captured:
                 for length in lengths:
                     if length is not None:
                         adapter.token_lengths = (length,)  # type: ignore[attr-defined]
-                    self._capture(observations, stages)
+                    self._capture(observations, model, loop)
             except (RuntimeError, TypeError) as error:
                 _log.warning(
                     "%s: requests of %d are not captured but run eagerly: %s",
@@ -70,24 +91,27 @@ class Captured:
             room.took(batch)
         torch.cuda.empty_cache()  # what tuning took
 
-    def _capture(self, observations: Sequence[Observation], stages: Stages) -> None:
-        with torch.inference_mode():
-            inputs = self._inlet.inputs(observations)
-            noise = torch.zeros(self._adapter.noise_shape(len(observations)))
-            for guide in self._guides(noise):
-                request = (inputs, *moved((noise, guide), self._inlet.device))
-                if isinstance(self._operators, FastOperators):
-                    with self._operators.tuning():
-                        for _ in stages(request):
-                            pass
-                self._graphs.capture(request, stages)
-                staged = self._inlet.stage(observations)
-                if staged is not None:
-                    self._graphs.capture_front((staged, noise, guide), self._place)
-
-    def _place(self, staged: Any) -> Any:
-        inputs, noise, guide = staged
-        return self._inlet.place(inputs), noise, guide
+    @torch.inference_mode()
+    def _capture(self, observations: Sequence[Observation], model: Model, loop: Loop) -> None:
+        staged, graphs = self._inlet.staged, self._graphs
+        assert staged is not None
+        images, rest = staged.stage_images(observations), staged.stage_rest(observations)
+        sample = upload(rest, self._inlet.device)
+        vision = graphs.add_vision(
+            images, self._inlet.place, lambda p: model.vision(staged.join(p, sample))
+        )
+        prefix = graphs.add_child(
+            vision,
+            rest,
+            lambda r: model.prefix(staged.join(vision.pictures, r), vision.result),
+        )
+        noise = torch.zeros(self._adapter.noise_shape(len(observations)))
+        for guide in self._guides(noise):
+            stage = graphs.add_child(
+                prefix, (noise, guide), lambda request: loop(prefix.result, *request)
+            )
+            if stage.host is None:
+                stage.host = torch.empty(stage.result.shape, pin_memory=True)
 
     def _guides(self, noise: torch.Tensor) -> list[solver.Guide | None]:
         """What to capture: where a family has the identity form, no guidance is that with weights
@@ -105,56 +129,85 @@ class Captured:
             guides.append(
                 solver.RtcOverlap(noise.clone(), [horizon // 2] * batch, [1] * batch, 6.0)
             )
+        if self._commits and "rtc_trained" in methods:
+            guides.append(rtc.RtcTrained(noise.clone(), torch.zeros(noise.shape[:2]) > 0))
         return guides
 
     # -- replay ----------------------------------------------------------------------------------
     def replay(
-        self,
-        observations: Sequence[Observation],
-        noise: torch.Tensor,
-        guide: solver.Guide | None,
-        clock: StageClock,
+        self, observations: Sequence[Observation], rest: Rest, clock: StageClock
     ) -> torch.Tensor | None:
         """The answer [bucket's batch, ...] in pinned memory, to be read once the device has come so
-        far; None where this shape was not captured. An incomplete batch repeats its last row."""
+        far; None where this shape was not captured. An incomplete batch repeats its last row. What
+        is not needed for the images is made while the device sees them."""
         batch = next((b for b in self._batches if b >= len(observations)), None)
-        if batch is None:
+        staged = self._inlet.staged
+        if batch is None or staged is None:
             return None
         missing = batch - len(observations)
+        filled = [*observations, *[observations[-1]] * missing]
+        vision = self._see(filled, clock)
+        if vision is None:
+            return None
+        prefix, leaves = vision.child(staged.stage_rest(filled))
+        if prefix is None:
+            self._miss(vision, leaves, "a prompt of a length that was not captured")
+            return None
+        prefix.replay(leaves)
+        clock.mark("prefix")
+        noise, guide = rest()
         if guide is None and "rtc_identity" in self._adapter.spec.guidance_methods:
             guide = _unguided(noise)
-        filled = [*observations, *[observations[-1]] * missing]
-        rest = _filled((noise, guide), missing)
-        staged = self._inlet.stage(filled)
-        if staged is not None:
-            whole = (staged, *moved(rest, _HOST))
-            front, leaves = self._graphs.front(whole)
-            if front is not None:
-                self.replayed += 1
-                return front.replay(leaves, clock.mark)
-            self._miss(
-                whole,
-                "images of a size that was not captured are prepared eagerly ("
-                + ", ".join(f"{k} {v.shape[0]}x{v.shape[1]}" for k, v in filled[0].images.items())
-                + "); a camera's size in the robot's YAML has it captured",
-            )
-        request = (self._inlet.inputs(filled), *moved(rest, self._inlet.device))
-        bucket, tensors = self._graphs.find(request)
-        if bucket is None:
-            cameras = len(observations[0].images)
-            self._miss(
-                request, f"a request of a shape not captured runs eagerly ({cameras} cameras)"
-            )
+        request = _filled(moved((noise, guide), _HOST), missing)
+        stage, leaves = prefix.child(request)
+        if stage is None:
+            self._miss(prefix, request, "a guide that was not captured")
             return None
+        stage.replay(leaves)
+        clock.mark("solver")
         self.replayed += 1
-        return bucket.replay(tensors, clock.mark)
+        return stage.download()
 
-    def _miss(self, request: Any, text: str) -> None:
+    def _see(self, observations: Sequence[Observation], clock: StageClock) -> Vision | None:
+        staged = self._inlet.staged
+        assert staged is not None
+        images = staged.stage_images(observations)
+        front, leaves = self._graphs.front(images)
+        if front is not None:
+            front.replay(leaves)
+            vision: Vision = front.vision
+        else:
+            sizes = ", ".join(
+                f"{k} {v.shape[0]}x{v.shape[1]}" for k, v in observations[0].images.items()
+            )
+            pictures = self._inlet.place(upload(images, self._inlet.device))
+            found = self._graphs.vision(pictures)
+            if found is None:
+                self._miss(self, images, f"these images were not captured ({sizes})")
+                return None
+            vision = found
+            self._miss(
+                vision,
+                images,
+                f"images of a size that was not captured are resized eagerly ({sizes}); a camera's "
+                "size in the robot's YAML has it captured",
+            )
+            vision.fill(pictures)
+        clock.mark("preprocess")
+        vision.graph.replay()
+        clock.mark("vision")
+        return vision
+
+    def _miss(self, where: Stage | Captured, request: Any, text: str) -> None:
         """Say it once a structure; what no warm-up named is not told for ever."""
-        structure = flatten(request)[1]
-        if structure not in self._missed and len(self._missed) < 64:
-            self._missed.add(structure)
-            _log.warning("%s: %s", self._adapter.spec.family, text)
+        key = id(where), flatten(request)[1]
+        if key not in self._missed and len(self._missed) < 64:
+            self._missed.add(key)
+            _log.warning("%s runs eagerly: %s", self._adapter.spec.family, text)
+
+
+def _tuning(operators: Operators) -> Callable[[], AbstractContextManager[Any]]:
+    return operators.tuning if isinstance(operators, FastOperators) else nullcontext
 
 
 class _Room:

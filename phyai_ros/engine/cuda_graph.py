@@ -1,15 +1,17 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Capture and shape-checked replay of a request's device work.
+"""Captured stages of a request's device work, found again by the structure of what they read.
 
-A bucket is one structure of inputs: shapes, dtypes, and every value that is not a tensor. Its three
-graphs (vision, prefix, the whole solver loop) read static buffers; a request copies into them and
-replays. A front is one structure of a request on the host: its graph uploads, places and copies
-into a bucket. All share one memory pool: requests run one after another, stage after stage.
+A tree: the images' structure finds the graph of the vision stage, below it that of everything else
+finds the prefix's, below that the noise and the guide find the whole solver loop's. In front of
+each stands one copy from pinned memory. So the device sees the images while the host still makes
+the rest, and what does not depend on a length or a guide is captured once. All share one memory
+pool: requests run one after another, stage after stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -17,124 +19,141 @@ import torch
 from phyai_ros.engine.staging import Staging
 from phyai_ros.engine.structure import flatten, replace
 
-Mark = Callable[[str], None]
+Work = Callable[[], Any]
 
 
-class Bucket:
-    """One captured structure: static inputs, three graphs, the static answer, and pinned memory
-    that it is copied into."""
+class Stage:
+    """One captured stage. result: what it made, in static memory. staging: the way in of what it
+    reads and its parent did not make."""
 
-    def __init__(self, inputs: list[torch.Tensor]):
-        self.inputs = inputs
-        self.graphs: list[tuple[str, torch.cuda.CUDAGraph]] = []
-        self.answer: torch.Tensor
-        self.host: torch.Tensor
+    def __init__(self, graph: torch.cuda.CUDAGraph, result: Any, staging: Staging | None = None):
+        self.graph, self.result, self.staging = graph, result, staging
+        self.children: dict[Any, Stage] = {}
+        self.host: torch.Tensor | None = None
 
-    def fill(self, tensors: list[torch.Tensor]) -> None:
-        torch._foreach_copy_(self.inputs, tensors, non_blocking=True)
+    def child(self, staged: Any) -> tuple[Stage | None, list[Any]]:
+        """The stage below for this structure, None where there is none; and ``staged``'s arrays."""
+        leaves, structure = flatten(staged)
+        return self.children.get(structure), leaves
 
-    def replay(self, tensors: list[torch.Tensor], mark: Mark) -> torch.Tensor:
-        self.fill(tensors)
-        mark("preprocess")
-        return self.run(mark)
-
-    def run(self, mark: Mark) -> torch.Tensor:
-        """-> pinned memory that holds the answer once the device has come so far, until the next
-        request."""
-        for stage, graph in self.graphs:
-            graph.replay()
-            mark(stage)
-        self.host.copy_(self.answer, non_blocking=True)
-        return self.host
-
-
-class Front:
-    """A request's way from the host into its bucket."""
-
-    def __init__(self, staging: Staging, bucket: Bucket):
-        self.staging, self.bucket = staging, bucket
-        self.graph = torch.cuda.CUDAGraph()
-
-    def replay(self, leaves: list[Any], mark: Mark) -> torch.Tensor:
-        self.staging.write(leaves)
+    def replay(self, leaves: list[Any]) -> None:
+        if self.staging is not None:
+            self.staging.write(leaves)
         self.graph.replay()
-        mark("preprocess")
-        return self.bucket.run(mark)
+
+    def download(self) -> torch.Tensor:
+        """Pinned memory that holds the result, a tensor, once the device has come so far, until the
+        next request."""
+        assert self.host is not None
+        return self.host.copy_(self.result, non_blocking=True)
+
+
+class Vision(Stage):
+    """The vision stage; it reads static pictures."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, result: Any, pictures: Any):
+        super().__init__(graph, result)
+        self.pictures = pictures
+        self._static, _ = flatten(pictures)
+
+    def fill(self, pictures: Any) -> None:
+        if self._static:
+            torch._foreach_copy_(self._static, flatten(pictures)[0], non_blocking=True)
+
+
+class Front(Stage):
+    """The images' way from the host into the vision stage's pictures."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, vision: Vision, staging: Staging):
+        super().__init__(graph, None, staging)
+        self.vision = vision
 
 
 class Graphs:
-    """The captured buckets of one model on one device."""
+    """The captured stages of one model on one device.
 
-    def __init__(self, device: torch.device):
+    warm: in what context a stage is run for the first time.
+    """
+
+    def __init__(self, device: torch.device, warm: Callable[[], AbstractContextManager[Any]]):
+        self._device, self._warm = device, warm
         self._pool = torch.cuda.graph_pool_handle()
         self._stream = torch.cuda.Stream(device)
-        self._device = device
-        self._buckets: dict[Any, Bucket] = {}
         self._fronts: dict[Any, Front] = {}
+        self._visions: dict[Any, Vision] = {}
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        """Structures of requests: ways through the tree."""
+        return sum(len(prefix.children) for v in self._visions.values()
+                   for prefix in v.children.values())  # fmt: skip
 
-    def find(self, request: Any) -> tuple[Bucket | None, list[torch.Tensor]]:
-        """request: anything ``flatten`` knows. -> its bucket, None where there is none."""
-        tensors, structure = flatten(request)
-        return self._buckets.get(structure), tensors
-
-    def front(self, staged: Any) -> tuple[Front | None, list[Any]]:
-        """staged: a request on the host. -> its front, None where there is none."""
-        leaves, structure = flatten(staged)
+    def front(self, images: Any) -> tuple[Front | None, list[Any]]:
+        """images: on the host."""
+        leaves, structure = flatten(images)
         return self._fronts.get(structure), leaves
 
-    def capture_front(self, staged: Any, place: Callable[[Any], Any]) -> None:
-        """place(staged on the device) -> the request, whose bucket is captured already."""
-        leaves, structure = flatten(staged)
+    def vision(self, pictures: Any) -> Vision | None:
+        """pictures: on the device."""
+        return self._visions.get(flatten(pictures)[1])
+
+    # -- capture ---------------------------------------------------------------------------------
+    def add_vision(
+        self, images: Any, place: Callable[[Any], Any], see: Callable[[Any], Any]
+    ) -> Vision:
+        """place: images on the device -> pictures. see: pictures -> features."""
+        leaves, structure = flatten(images)
         if structure in self._fronts:
-            return
+            return self._fronts[structure].vision
+        staging, there = self._staged(images, leaves)
+        given = place(there)
+        vision = self.vision(given)
+        if vision is None:
+            tensors, key = flatten(given)
+            pictures = replace(given, iter([t.clone() for t in tensors]))
+            graph, features = self.record(lambda: see(pictures))
+            vision = self._visions[key] = Vision(graph, features, pictures)
+
+        def fill() -> None:
+            staging.upload()
+            vision.fill(place(there))
+
+        self._fronts[structure] = Front(self.record(fill)[0], vision, staging)
+        return vision
+
+    def add_child(self, parent: Stage, staged: Any, work: Callable[[Any], Any]) -> Stage:
+        """work: ``staged`` on the device -> the stage's result."""
+        leaves, structure = flatten(staged)
+        if structure in parent.children:
+            return parent.children[structure]
+        staging, there = self._staged(staged, leaves)
+
+        def run() -> Any:
+            staging.upload()
+            return work(there)
+
+        stage = parent.children[structure] = Stage(*self.record(run), staging)
+        return stage
+
+    def _staged(self, staged: Any, leaves: list[Any]) -> tuple[Staging, Any]:
         staging = Staging(leaves, self._device)
         staging.write(leaves)
-        there = replace(staged, iter(staging.device))
-        torch.cuda.synchronize()
-        with torch.cuda.stream(self._stream):
-            staging.upload()
-            bucket, tensors = self.find(place(there))
-            assert bucket is not None
-            bucket.fill(tensors)
-            torch.cuda.synchronize()
-            front = Front(staging, bucket)
-            front.graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
-                staging.upload()
-                bucket.fill(flatten(place(there))[0])
-            finally:
-                front.graph.capture_end()
-        self._fronts[structure] = front
-        torch.cuda.synchronize()
+        staging.upload()
+        return staging, replace(staged, iter(staging.device))
 
-    def capture(self, request: Any, stages: Callable[[Any], Iterator[tuple[str, Any]]]) -> None:
-        """stages(request) yields after each stage its name and what it made; the last one is the
-        answer. It is run twice before it is captured, so that nothing is built in between."""
-        tensors, structure = flatten(request)
-        if structure in self._buckets:
-            return
-        bucket = Bucket([t.clone() for t in tensors])
-        static = replace(request, iter(bucket.inputs))
+    def record(self, work: Work) -> tuple[torch.cuda.CUDAGraph, Any]:
+        """Run three times before, so that nothing is built or allocated in between."""
+        with self._warm():
+            work()
         torch.cuda.synchronize()
         with torch.cuda.stream(self._stream):
             for _ in range(2):
-                count = sum(1 for _ in stages(static))
+                work()
             torch.cuda.synchronize()
-            work = stages(static)
-            made: list[Any] = []  # kept until the last stage is captured: it reads the others'
-            for _ in range(count):
-                graph = torch.cuda.CUDAGraph()
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    stage, result = next(work)
-                finally:
-                    graph.capture_end()
-                bucket.graphs.append((stage, graph))
-                made.append(result)
-        bucket.answer = made[-1]
-        bucket.host = torch.empty(bucket.answer.shape, pin_memory=True)
-        self._buckets[structure] = bucket
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                result = work()
+            finally:
+                graph.capture_end()
         torch.cuda.synchronize()
+        return graph, result

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Observations -> a model's inputs, by an adapter whose ``prepare`` may be in two parts."""
+"""Observations -> a model's inputs, by an adapter whose ``prepare`` may be in parts."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from phyai_ros.engine.types import Observation
 
 
 class Inlet:
-    """operators: what the device's part is made of."""
+    """operators: what the device's part is made of. staged: the adapter, None where its
+    ``prepare`` is in one piece; its requests cannot be captured then."""
 
     def __init__(self, adapter: Adapter, device: torch.device, operators: Operators):
         self.device = device
         self._adapter, self._operators = adapter, operators
-        self._staged = cast(StagedAdapter, adapter) if hasattr(adapter, "stage") else None
+        self.staged = cast(StagedAdapter, adapter) if hasattr(adapter, "stage_images") else None
 
     def inputs(self, observations: Sequence[Observation]) -> Any:
-        if self._staged is None:
+        if self.staged is None:
             return self._adapter.prepare(observations)
-        return self.place(upload(self._staged.stage(observations), self.device))
+        pictures = self.place(upload(self.staged.stage_images(observations), self.device))
+        rest = upload(self.staged.stage_rest(observations), self.device)
+        return self.staged.join(pictures, rest)
 
-    def stage(self, observations: Sequence[Observation]) -> Any:
-        """The host's part, None where the adapter has no such parts."""
-        return None if self._staged is None else self._staged.stage(observations)
-
-    def place(self, staged: Any) -> Any:
-        assert self._staged is not None
-        return self._staged.place(staged, self._operators)
+    def place(self, images: Any) -> Any:
+        """images: on the device."""
+        assert self.staged is not None
+        return self.staged.place(images, self._operators)
 
 
 def moved(request: Any, device: torch.device) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from phyai_ros.engine import guidance as guidance_
-from phyai_ros.engine import hub, registry
+from phyai_ros.engine import hub, registry, solver
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.base import Adapter, GuidableAdapter
 from phyai_ros.engine.quantize import into_fp8
@@ -76,19 +76,28 @@ class Policy:
             return []
         for observation in observations:
             check_observation(observation, self.spec)
-        guide = None
-        if guidance is not None and any(g is not None for g in guidance):
-            if len(guidance) != len(observations):
-                raise PolicyError(
-                    f"guidance: expected {len(observations)} entries, found {len(guidance)}"
-                )
-            for wish in guidance:
-                if wish is not None:
-                    check_guidance(wish, self.spec)
-            adapter = cast(GuidableAdapter, self.adapter)
-            guide = guidance_.guide(guidance, observations, adapter, torch.device("cpu"))
-        x = self._noise(len(observations), noise)
-        return self.runner.run(observations, x, guide)
+        wishes = () if guidance is None else tuple(guidance)
+        methods = {wish.method for wish in wishes if wish is not None}
+        if methods and len(wishes) != len(observations):
+            raise PolicyError(
+                f"guidance: expected {len(observations)} entries, found {len(wishes)}"
+            )
+        for wish in wishes:
+            if wish is not None:
+                check_guidance(wish, self.spec)
+        given = None if noise is None else self._given(noise, len(observations))
+
+        def rest() -> tuple[torch.Tensor, solver.Guide | None]:
+            guide = None
+            if methods:
+                adapter = cast(GuidableAdapter, self.adapter)
+                guide = guidance_.guide(wishes, observations, adapter, torch.device("cpu"))
+            return (self._draw(len(observations)) if given is None else given), guide
+
+        special = self.runner.is_special(
+            guidance_.RTC_VJP in methods, guidance_.RTC_TRAINED in methods
+        )
+        return self.runner.answer(observations, rest, special)
 
     def warm_up(
         self,
@@ -124,10 +133,11 @@ class Policy:
                         self.runner.capture(replace(observation, images=left), batches)
             self.infer(observation, noise)
 
-    def _noise(self, batch: int, noise: Noise | None) -> torch.Tensor:
-        shape = tuple(self.adapter.noise_shape(batch))
-        if noise is None:
-            return torch.randn(shape, generator=self._generator)
+    def _draw(self, batch: int) -> torch.Tensor:
+        return torch.randn(self.noise_shape(batch), generator=self._generator)
+
+    def _given(self, noise: Noise, batch: int) -> torch.Tensor:
+        shape = self.noise_shape(batch)
         given = torch.as_tensor(noise, dtype=torch.float32)
         if given.shape == shape[1:] and batch == 1:
             given = given[None]

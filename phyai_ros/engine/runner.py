@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
 import torch
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.captured import Captured
+from phyai_ros.engine.captured import Captured, Rest
 from phyai_ros.engine.inlet import Inlet, moved
 from phyai_ros.engine.layers.fp8 import select_fp8
 from phyai_ros.engine.layers.select import FastOperators, Operators, select
@@ -86,13 +87,21 @@ class Runner:
         afterwards. batches: None takes as many of ``captured.BATCHES`` as the device has room for.
         -> the buckets there are; 0 where there is no CUDA device or a family cannot be captured,
         which then runs as before."""
-        if self.device.type != "cuda" or self.selector == "reference":
+        fixed = self.selector == "reference" or self._inlet.staged is None
+        if self.device.type != "cuda" or fixed:
             return 0
         with _current(self.device):
             if self._captured is None:
-                self._captured = Captured(self.adapter, self._inlet, self.operators)
-            self._captured.add(observation, batches, self._stages)
+                self._captured = Captured(
+                    self.adapter, self._inlet, self.operators, commits=self._commits
+                )
+            self._captured.add(observation, batches, self.model, self._solved)
         return self.buckets
+
+    @property
+    def _commits(self) -> bool:
+        """Whether ``model`` takes rows as decided. The norms of FP8 know of none."""
+        return hasattr(self.model, "commit") and not quantized(self.adapter.model)
 
     def release(self) -> None:
         """Drop what was captured."""
@@ -105,7 +114,12 @@ class Runner:
         yield "vision", features
         prefix = self.model.prefix(inputs, features)
         yield "prefix", prefix
-        yield "solver", self._loop(self.model, self.constants, prefix, noise, guide)
+        yield "solver", self._solved(prefix, noise, guide)
+
+    def _solved(self, prefix: Any, noise: torch.Tensor, guide: solver.Guide | None) -> torch.Tensor:
+        if guide is not None and guide.committed is not None:
+            prefix = cast(CommittingModel, self.model).commit(prefix, guide.committed)
+        return self._loop(self.model, self.constants, prefix, noise, guide)
 
     def _loop(
         self,
@@ -151,38 +165,42 @@ class Runner:
         noise: torch.Tensor,
         guide: solver.Guide | None = None,
     ) -> list[ActionChunk]:
-        """noise: float32 ``adapter.noise_shape(batch)``; it and ``guide`` best on the host. The
-        host waits for the device once, at the end."""
+        """noise: float32 ``adapter.noise_shape(batch)``; it and ``guide`` best on the host."""
         differentiates = guide is not None and guide.differentiates
-        with _current(self.device), torch.no_grad() if differentiates else torch.inference_mode():
-            return self._run(observations, noise, guide)
+        commits = guide is not None and guide.committed is not None
+        return self.answer(
+            observations, lambda: (noise, guide), self.is_special(differentiates, commits)
+        )
 
-    def _run(
-        self,
-        observations: Sequence[Observation],
-        noise: torch.Tensor,
-        guide: solver.Guide | None,
+    def is_special(self, differentiates: bool, commits: bool) -> bool:
+        """Whether a guide that needs the model's gradient, or its training, runs plainly."""
+        return differentiates or (commits and not self._commits)
+
+    def answer(
+        self, observations: Sequence[Observation], rest: Rest, special: bool = False
+    ) -> list[ActionChunk]:
+        """rest: makes noise and guide while the device is at work already. special:
+        ``is_special`` of that guide. The host waits for the device once, at the end."""
+        with _current(self.device), torch.no_grad() if special else torch.inference_mode():
+            return self._answer(observations, rest, special)
+
+    def _answer(
+        self, observations: Sequence[Observation], rest: Rest, special: bool
     ) -> list[ActionChunk]:
         adapter = self.adapter
         clock = StageClock(self.device)
-        special = guide is not None and (guide.differentiates or guide.committed is not None)
-        replayed = None
+        replayed, rest = None, cache(rest)
         if self._captured is not None and not special:
-            replayed = self._captured.replay(observations, noise, guide, clock)
+            replayed = self._captured.replay(observations, rest, clock)
         if replayed is not None:
             answer = replayed[: len(observations)]
-        elif special:
-            noise, guide = moved((noise, guide), self.device)
-            answer = _download(self._special(observations, noise, cast(solver.Guide, guide), clock))
         else:
+            clock.restart()
             inputs = self._inlet.inputs(observations)
-            request = (inputs, *moved((noise, guide), self.device))
+            request = (inputs, *moved(rest(), self.device))
             clock.mark("preprocess")
-            made: list[Any] = []
-            for stage, result in self._stages(request):
-                clock.mark(stage)
-                made.append(result)
-            answer = _download(made[-1])
+            run = self._special if special else self._plain
+            answer = _download(run(request, clock))
         clock.mark("convert")
         stages = clock.seconds()  # the one wait
         begin = time.perf_counter()
@@ -198,17 +216,17 @@ class Runner:
             for a, n in zip(actions, normalised, strict=True)
         ]
 
-    def _special(
-        self,
-        observations: Sequence[Observation],
-        noise: torch.Tensor,
-        guide: solver.Guide,
-        clock: StageClock,
-    ) -> torch.Tensor:
+    def _plain(self, request: Any, clock: StageClock) -> torch.Tensor:
+        made: list[Any] = []
+        for stage, result in self._stages(request):
+            clock.mark(stage)
+            made.append(result)
+        return cast(torch.Tensor, made[-1])
+
+    def _special(self, request: Any, clock: StageClock) -> torch.Tensor:
         """Guidance that needs the model's gradient or its training: the plain path."""
+        inputs, noise, guide = request
         model = self.adapter.model
-        inputs = self._inlet.inputs(observations)
-        clock.mark("preprocess")
         features = model.vision(inputs)
         clock.mark("vision")
         prefix = model.prefix(inputs, features)

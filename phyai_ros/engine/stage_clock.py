@@ -26,6 +26,10 @@ class StageClock:
         else:
             self._marks.append((stage, time.perf_counter()))
 
+    def restart(self) -> None:
+        """Forget all marks but the start."""
+        del self._marks[1:]
+
     def seconds(self) -> dict[str, float]:
         """Stage -> seconds since the mark before it. Waits for the last mark."""
         if self._cuda:

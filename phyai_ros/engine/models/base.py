@@ -72,17 +72,29 @@ class Adapter(Protocol):
 
 
 class StagedAdapter(Adapter, Protocol):
-    """An adapter whose ``prepare`` is ``place`` of what ``stage`` makes, uploaded. The runner then
-    captures the device's part, with one copy from pinned memory in front of it."""
+    """An adapter whose ``prepare`` is ``join`` of what ``place`` makes of the uploaded images and
+    the uploaded rest. The runner then captures the device's parts, each with one copy from pinned
+    memory in front of it; the rest is made while the device sees the images.
 
-    def stage(self, observations: Sequence[Observation]) -> Any:
-        """The host's part: a structure (``structure.flatten``) of numpy arrays, CPU tensors and
-        ``staging.Stack``. Raises what ``prepare`` raises."""
+    What is staged is a structure (``structure.flatten``) of numpy arrays, CPU tensors and
+    ``staging.Stack``. ``place`` and ``join`` read no value back and depend on nothing but the
+    structure.
+    """
+
+    def stage_images(self, observations: Sequence[Observation]) -> Any:
+        """The host's part of what ``vision`` looks at. Raises what ``prepare`` raises."""
         ...
 
-    def place(self, staged: Any, operators: Any) -> Any:
-        """The device's part: ``staged`` with its arrays on the device -> the model's inputs. Reads
-        no value back and depends on nothing but the structure. operators: ``layers/select.py``."""
+    def stage_rest(self, observations: Sequence[Observation]) -> Any:
+        """The host's part of everything else."""
+        ...
+
+    def place(self, images: Any, operators: Any) -> Any:
+        """``stage_images``'s arrays on the device -> pictures. operators: ``layers/select.py``."""
+        ...
+
+    def join(self, pictures: Any, rest: Any) -> Any:
+        """Pictures and ``stage_rest``'s arrays on the device -> the model's inputs."""
         ...
 
 

@@ -29,10 +29,9 @@ _STEM = "model.backbone.conv1.weight"
 
 
 @dataclass(frozen=True)
-class Staged:
-    """``ActInputs`` before the upload. images: one stack of camera bytes a camera."""
+class Rest:
+    """``ActInputs`` without the images."""
 
-    images: tuple[Any, ...]
     state: Any
     environment: Any
     batch: int
@@ -69,27 +68,34 @@ class ActAdapter:
         return batch, self.spec.horizon, self.spec.model_action_dim
 
     def prepare(self, observations: Sequence[Observation]) -> ActInputs:
-        return self.place(upload(self.stage(observations), self.device))
+        pictures = self.place(upload(self.stage_images(observations), self.device))
+        return self.join(pictures, upload(self.stage_rest(observations), self.device))
 
-    def stage(self, observations: Sequence[Observation]) -> Staged:
-        return Staged(
-            tuple(self._images(observations, key) for key in self.spec.cameras),
-            self.vectors.normalised(observations, "STATE"),
-            self.vectors.normalised(observations, "ENV"),
-            len(observations),
+    def stage_images(self, observations: Sequence[Observation]) -> tuple[Stack, ...]:
+        """One stack of camera bytes a camera."""
+        return tuple(self._images(observations, key) for key in self.spec.cameras)
+
+    def stage_rest(self, observations: Sequence[Observation]) -> Rest:
+        state, environment = (
+            self.vectors.normalised(observations, kind) for kind in ("STATE", "ENV")
         )
+        return Rest(state, environment, len(observations))
 
-    def place(self, staged: Staged, operators: object = None) -> ActInputs:
+    def place(
+        self, images: Sequence[torch.Tensor], operators: object = None
+    ) -> tuple[torch.Tensor, ...]:
         """operators: not looked at."""
-        images = tuple(
+        return tuple(
             self._normalise[key](self._fitted(key, planes(pixels))).to(self.dtype)
-            for key, pixels in zip(self.spec.cameras, staged.images, strict=True)
+            for key, pixels in zip(self.spec.cameras, images, strict=True)
         )
+
+    def join(self, pictures: tuple[torch.Tensor, ...], rest: Rest) -> ActInputs:
         state, environment = (
             None if vector is None else vector.to(self.dtype)
-            for vector in (staged.state, staged.environment)
+            for vector in (rest.state, rest.environment)
         )
-        return ActInputs(images, state, environment, staged.batch)
+        return ActInputs(pictures, state, environment, rest.batch)
 
     def _images(self, observations: Sequence[Observation], key: str) -> Stack:
         images = [np.asarray(o.images[key]) for o in observations]

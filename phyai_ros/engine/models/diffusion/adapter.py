@@ -37,11 +37,9 @@ _UNUSED = (r".*\.num_batches_tracked", LEGACY_STATISTICS)
 
 
 @dataclass(frozen=True)
-class Staged:
-    """``DiffusionInputs`` before the upload: moments of all requests, one after another. images:
-    one stack of camera bytes a camera."""
+class Rest:
+    """``DiffusionInputs`` without the images: moments of all requests, one after another."""
 
-    images: tuple[Any, ...]
     state: Any
     environment: Any
 
@@ -84,21 +82,26 @@ class DiffusionAdapter:
         return batch, *rows
 
     def prepare(self, observations: Sequence[Observation]) -> DiffusionInputs:
-        return self.place(upload(self.stage(observations), self.device))
+        pictures = self.place(upload(self.stage_images(observations), self.device))
+        return self.join(pictures, upload(self.stage_rest(observations), self.device))
 
-    def stage(self, observations: Sequence[Observation]) -> Staged:
+    def stage_images(self, observations: Sequence[Observation]) -> tuple[Stack, ...]:
+        """One stack of camera bytes a camera, moments of all requests one after another."""
         moments = [m for o in observations for m in self.moments(o)]
-        return Staged(
-            tuple(self._images(moments, key) for key in self.spec.cameras),
-            self.vectors.normalised(moments, "STATE"),
-            self.vectors.normalised(moments, "ENV"),
-        )
+        return tuple(self._images(moments, key) for key in self.spec.cameras)
 
-    def place(self, staged: Staged, operators: object = None) -> DiffusionInputs:
+    def stage_rest(self, observations: Sequence[Observation]) -> Rest:
+        moments = [m for o in observations for m in self.moments(o)]
+        return Rest(*(self.vectors.normalised(moments, kind) for kind in ("STATE", "ENV")))
+
+    def place(
+        self, images: Sequence[torch.Tensor], operators: object = None
+    ) -> torch.Tensor | None:
         """operators: not looked at; resizing is torch's."""
-        return DiffusionInputs(
-            self._seen(staged.images), self._vector(staged.state), self._vector(staged.environment)
-        )
+        return self._seen(images)
+
+    def join(self, pictures: torch.Tensor | None, rest: Rest) -> DiffusionInputs:
+        return DiffusionInputs(pictures, self._vector(rest.state), self._vector(rest.environment))
 
     def moments(self, observation: Observation) -> list[Observation]:
         """The ``n_obs_steps`` moments of a request, oldest first; where the history is shorter,

@@ -53,11 +53,9 @@ def load(
 
 
 @dataclass(frozen=True)
-class Staged:
-    """``Inputs`` before the upload; its layout's tensors are on the host. images: camera bytes,
-    placed by their number."""
+class Rest:
+    """``Inputs`` without the patches; on the host its layout's tensors are there, too."""
 
-    images: Grouped
     layout: Layout
     state: Any
     embodiments: tuple[int, ...]
@@ -135,39 +133,42 @@ class GrootAdapter:
 
     # -- observation -> inputs -------------------------------------------------------------------
     def prepare(self, observations: Sequence[Observation]) -> Inputs:
-        return self.place(upload(self.stage(observations), self.device))
+        patches = self.place(upload(self.stage_images(observations), self.device))
+        return self.join(patches, upload(self.stage_rest(observations), self.device))
 
-    def stage(self, observations: Sequence[Observation]) -> Staged:
-        images = []
-        for observation in observations:
-            views = images_in_order(observation.images, self.cameras)
-            images += views * self.frames
-        grids = [self._grid(image.shape) for image in images]
+    def stage_images(self, observations: Sequence[Observation]) -> Grouped:
+        """Camera bytes, placed by their number."""
+        return Grouped.of(((i, 0), image) for i, image in enumerate(self._images(observations)))
+
+    def stage_rest(self, observations: Sequence[Observation]) -> Rest:
+        grids = [self._grid(image.shape) for image in self._images(observations)]
         each = len(self.cameras) * self.frames
         rows = tuple(
             (self.prompt(o.instruction), tuple(grids[i * each : (i + 1) * each]))
             for i, o in enumerate(observations)
         )
         state = np.stack([self.codec.encode_state(o.state) for o in observations])
-        return Staged(
-            images=Grouped.of(((i, 0), image) for i, image in enumerate(images)),
-            layout=self.layout(rows),
-            state=state[:, None],
-            embodiments=(self.sidecars.embodiment_id,) * len(observations),
-        )
+        embodiments = (self.sidecars.embodiment_id,) * len(observations)
+        return Rest(self.layout(rows), state[:, None], embodiments)
 
-    def place(self, staged: Staged, operators: object = None) -> Inputs:
-        """operators: not looked at; resizing is torch's."""
+    def place(self, images: Grouped, operators: object = None) -> torch.Tensor:
+        """-> patches of all images, in order. operators: not looked at; resizing is torch's."""
         parts: dict[int, torch.Tensor] = {}
-        for pixels, places in zip(staged.images.stacks, staged.images.places, strict=True):
+        for pixels, places in zip(images.stacks, images.places, strict=True):
             patches, _ = patches_of(pixels, self.rules, self.config.vision)
-            if len(staged.images.stacks) == 1:
-                return self._inputs(staged, patches.flatten(0, 1))
+            if len(images.stacks) == 1:
+                return patches.flatten(0, 1)
             parts |= {i: patch for (i, _), patch in zip(places, patches, strict=True)}
-        return self._inputs(staged, torch.cat([parts[i] for i in range(len(parts))]))
+        return torch.cat([parts[i] for i in range(len(parts))])
 
-    def _inputs(self, staged: Staged, patches: torch.Tensor) -> Inputs:
-        return Inputs(staged.layout, patches, staged.state, staged.embodiments)
+    def join(self, pictures: torch.Tensor, rest: Rest) -> Inputs:
+        return Inputs(rest.layout, pictures, rest.state, rest.embodiments)
+
+    def _images(self, observations: Sequence[Observation]) -> list[np.ndarray]:
+        images = []
+        for observation in observations:
+            images += images_in_order(observation.images, self.cameras) * self.frames
+        return images
 
     def _grid(self, shape: tuple[int, ...]) -> Grid:
         """Patches down and across an image of this shape."""
@@ -224,7 +225,7 @@ class GrootAdapter:
     def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
         """The prompt lengths to capture: from the observations' own, for up to about 60 tokens
         of instruction more."""
-        own = self.stage(observations).layout.ids.shape[1]
+        own = self.stage_rest(observations).layout.ids.shape[1]
         first = -(-own // 16) * 16
         return tuple(first + 16 * i for i in range(5))
 

@@ -57,10 +57,18 @@ class Transforms:
 
 
 @dataclass(frozen=True)
-class Staged:
-    """``Inputs`` before the upload. images: camera bytes, placed as (request, slot)."""
+class Images:
+    """Camera bytes, placed as (request, slot), of ``batch`` requests with ``slots`` used."""
 
-    images: Grouped
+    pictures: Grouped
+    batch: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class Rest:
+    """``Inputs`` without the images."""
+
     image_mask: Any
     tokens: Any
     token_mask: Any
@@ -94,10 +102,23 @@ class FlowAdapter:
 
     # -- observation -> inputs --------------------------------------------------------------
     def prepare(self, observations: Sequence[Observation]) -> Inputs:
-        return self.place(upload(self.stage(observations), self.device))
+        pictures = self.place(upload(self.stage_images(observations), self.device))
+        return self.join(pictures, upload(self.stage_rest(observations), self.device))
 
-    def stage(self, observations: Sequence[Observation]) -> Staged:
-        images, mask = self._images(observations)
+    def stage_images(self, observations: Sequence[Observation]) -> Images:
+        placed, used = self._slots(observations)
+        pictures = Grouped.of(
+            ((i, used.index(slot)), np.asarray(observation.images[key]))
+            for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True))
+            for slot, key in cameras
+        )
+        return Images(pictures, len(observations), len(used))
+
+    def stage_rest(self, observations: Sequence[Observation]) -> Rest:
+        placed, used = self._slots(observations)
+        mask = np.zeros((len(placed), len(used)), bool)
+        for row, cameras in zip(mask, placed, strict=True):
+            row[[used.index(slot) for slot, _ in cameras]] = True
         states = [self._state(o) for o in observations]
         rows = [self._tokens(o.instruction, s) for o, s in zip(observations, states, strict=True)]
         length = self._length(max(map(len, rows)))
@@ -105,24 +126,29 @@ class FlowAdapter:
         state = np.zeros((len(states), self.model.config.state_width), np.float32)
         for row, values in zip(state, states, strict=True):
             row[: len(values)] = values
-        return Staged(images, mask, tokens, token_mask, state)
+        return Rest(mask, tokens, token_mask, state)
 
-    def place(self, staged: Staged, operators: type[Operators] | Operators = Operators) -> Inputs:
-        side, pillow = self.model.config.vision.image_size, self.transforms.pillow
-        batch, slots = staged.image_mask.shape
+    def place(
+        self, images: Images, operators: type[Operators] | Operators = Operators
+    ) -> torch.Tensor:
+        """-> float32 [batch, slots, 3, S, S] in [-1, 1]; -1 where a request has no such camera."""
+        side, given = self.model.config.vision.image_size, images.pictures
         groups = [
-            (operators.letterbox(pixels, side, side, pillow=pillow), places)
-            for pixels, places in zip(staged.images.stacks, staged.images.places, strict=True)
+            (operators.letterbox(pixels, side, side, pillow=self.transforms.pillow), places)
+            for pixels, places in zip(given.stacks, given.places, strict=True)
         ]
-        whole = tuple((i, slot) for i in range(batch) for slot in range(slots))
+        shape = (images.batch, images.slots, 3, side, side)
+        whole = tuple((i, slot) for i in range(images.batch) for slot in range(images.slots))
         if len(groups) == 1 and groups[0][1] == whole:
-            images = groups[0][0].view(batch, slots, 3, side, side)
-        else:
-            images = torch.full((batch, slots, 3, side, side), -1.0, device=self.device)
-            for pictures, places in groups:
-                for picture, (i, slot) in zip(pictures, places, strict=True):
-                    images[i, slot] = picture
-        return Inputs(images, staged.image_mask, staged.tokens, staged.token_mask, staged.state)
+            return groups[0][0].view(shape)
+        out = torch.full(shape, -1.0, device=self.device)
+        for pictures, places in groups:
+            for picture, (i, slot) in zip(pictures, places, strict=True):
+                out[i, slot] = picture
+        return out
+
+    def join(self, pictures: torch.Tensor, rest: Rest) -> Inputs:
+        return Inputs(pictures, rest.image_mask, rest.tokens, rest.token_mask, rest.state)
 
     def _length(self, longest: int) -> int:
         captured = next((n for n in self.token_lengths if n >= longest), None)
@@ -136,19 +162,14 @@ class FlowAdapter:
         most = self.transforms.max_tokens
         return (*(n for n in GRAPH_LENGTHS if own <= n < most), most)
 
-    def _images(self, observations: Sequence[Observation]) -> tuple[Grouped, np.ndarray]:
-        """An absent camera's tokens are masked and take no position, so a slot that no request of
-        the batch fills is left out: nothing changes but the time it would cost."""
+    def _slots(
+        self, observations: Sequence[Observation]
+    ) -> tuple[list[list[tuple[int, str]]], list[int]]:
+        """Each request's cameras, and the slots used. An absent camera's tokens are masked and take
+        no position, so a slot that no request of the batch fills is left out: nothing changes but
+        the time it would cost."""
         placed = [self._placed(observation) for observation in observations]
-        used = sorted({slot for cameras in placed for slot, _ in cameras})
-        mask = np.zeros((len(placed), len(used)), bool)
-        pictures = []
-        for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True)):
-            for slot, key in cameras:
-                column = used.index(slot)
-                mask[i, column] = True
-                pictures.append(((i, column), np.asarray(observation.images[key])))
-        return Grouped.of(pictures), mask
+        return placed, sorted({slot for cameras in placed for slot, _ in cameras})
 
     def _placed(self, observation: Observation) -> list[tuple[int, str]]:
         """(slot, camera key) of the cameras that are there."""

@@ -38,11 +38,19 @@ _TOKEN_BUCKET = 16
 
 
 @dataclass(frozen=True)
-class Staged:
-    """``SmolVlaInputs`` before the upload. images: camera bytes of each camera that occurs, placed
-    as (slot, request). image_masks: bool [slots, B]."""
+class Images:
+    """Camera bytes of each normalisation that occurs, placed as (slot, request), of ``batch``
+    requests with ``slots`` used."""
 
-    images: tuple[tuple[str, Grouped], ...]
+    pictures: tuple[tuple[str, Grouped], ...]
+    slots: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Rest:
+    """``SmolVlaInputs`` without the images. image_masks: bool [slots, B]."""
+
     image_masks: Any
     tokens: Any
     token_mask: Any
@@ -86,10 +94,27 @@ class SmolVlaAdapter:
         return batch, self.spec.horizon, self.spec.model_action_dim
 
     def prepare(self, observations: Sequence[Observation]) -> SmolVlaInputs:
-        return self.place(upload(self.stage(observations), self.device))
+        pictures = self.place(upload(self.stage_images(observations), self.device))
+        return self.join(pictures, upload(self.stage_rest(observations), self.device))
 
-    def stage(self, observations: Sequence[Observation]) -> Staged:
-        images, masks = self._images(observations)
+    def stage_images(self, observations: Sequence[Observation]) -> Images:
+        present = self._present(observations)
+        pictures: dict[str, list[tuple[tuple[int, int], np.ndarray]]] = {}
+        for row, (observation, keys) in enumerate(zip(observations, present, strict=True)):
+            for slot, key in enumerate(keys):
+                image = np.asarray(observation.images[key])
+                self._check_side(key, image)
+                # one group for all cameras of one normalisation
+                name = "" if self._normalise[key].identity else key
+                pictures.setdefault(name, []).append(((slot, row), image))
+        groups = tuple((key, Grouped.of(group)) for key, group in pictures.items())
+        return Images(groups, max(map(len, present)), len(observations))
+
+    def stage_rest(self, observations: Sequence[Observation]) -> Rest:
+        present = self._present(observations)
+        masks = np.zeros((max(map(len, present)), len(observations)), bool)
+        for row, keys in enumerate(present):
+            masks[: len(keys), row] = True
         tokens, token_mask = tokenize.pad(
             rows := [self.tokens(o.instruction) for o in observations],
             value=0,
@@ -100,47 +125,33 @@ class SmolVlaAdapter:
         values = self.vectors.normalised(observations, "STATE")
         if values is not None:
             state[:, : values.shape[1]] = values
-        return Staged(images, masks, tokens, token_mask, state)
+        return Rest(masks, tokens, token_mask, state)
 
     def place(
-        self, staged: Staged, operators: type[Operators] | Operators = Operators
-    ) -> SmolVlaInputs:
-        slots, batch = staged.image_masks.shape
+        self, images: Images, operators: type[Operators] | Operators = Operators
+    ) -> tuple[torch.Tensor, ...]:
+        """-> one float32 [B, 3, S, S] a slot, in [-1, 1]; -1 where a request has no such image."""
         side = self.model.config.vlm.vision.image_size
-        images = torch.full((slots, batch, 3, side, side), -1.0, device=self.device)
-        for key, group in staged.images:
+        out = torch.full((images.slots, images.batch, 3, side, side), -1.0, device=self.device)
+        for key, group in images.pictures:
             for pixels, places in zip(group.stacks, group.places, strict=True):
                 found = self._square(key, pixels, operators)
                 for picture, (slot, row) in zip(found, places, strict=True):
-                    images[slot, row] = picture
-        return SmolVlaInputs(
-            tuple(images),
-            tuple(staged.image_masks),
-            staged.tokens,
-            staged.token_mask,
-            staged.state,
-        )
+                    out[slot, row] = picture
+        return tuple(out)
 
-    def _images(
-        self, observations: Sequence[Observation]
-    ) -> tuple[tuple[tuple[str, Grouped], ...], np.ndarray]:
+    def join(self, pictures: tuple[torch.Tensor, ...], rest: Rest) -> SmolVlaInputs:
+        masks = tuple(rest.image_masks)
+        return SmolVlaInputs(pictures, masks, rest.tokens, rest.token_mask, rest.state)
+
+    def _present(self, observations: Sequence[Observation]) -> list[list[str]]:
         present = [[k for k in self.spec.cameras if k in o.images] for o in observations]
         if not all(present):
             raise PolicyError(
                 f"an observation has none of the cameras {', '.join(self.spec.cameras)}; at least "
                 "one is needed"
             )
-        mask = np.zeros((max(map(len, present)), len(observations)), bool)
-        pictures: dict[str, list[tuple[tuple[int, int], np.ndarray]]] = {}
-        for row, (observation, keys) in enumerate(zip(observations, present, strict=True)):
-            for slot, key in enumerate(keys):
-                image = np.asarray(observation.images[key])
-                self._check_side(key, image)
-                # one group for all cameras of one normalisation
-                name = "" if self._normalise[key].identity else key
-                pictures.setdefault(name, []).append(((slot, row), image))
-                mask[slot, row] = True
-        return tuple((key, Grouped.of(group)) for key, group in pictures.items()), mask
+        return present
 
     def _check_side(self, key: str, image: np.ndarray) -> None:
         given = self.model.config.resize_imgs_with_padding
