@@ -40,8 +40,8 @@ class Supervisor:
 
     restart_after(name, status): seconds after which a child that ended is started again, None: it
     is not. One that is not ends the whole: ``stop_event`` is set (the caller then calls ``stop``),
-    ``status`` is the exit status to give and ``reason`` says why. on_change: called on the
-    watching thread when a child has started or ended.
+    ``status`` is the exit status to give and ``reason`` says why. on_crash: called on the
+    watching thread when a child has ended and will be started again.
     ``crashes``: every child that ended and was started again, oldest first.
     stop_order: names; the rest stop after them. grace: seconds that the next child waits for the
     one before it; limit: seconds until all are gone, by force if need be.
@@ -56,7 +56,7 @@ class Supervisor:
         stop_order: Sequence[str] = (),
         grace: float = 0.6,
         limit: float = 2.5,
-        on_change: Callable[[], None] = lambda: None,
+        on_crash: Callable[[], object] = lambda: None,
     ) -> None:
         self.ended = stop_event
         self.status: int | None = None
@@ -66,7 +66,7 @@ class Supervisor:
         self._order = [n for n in stop_order if n in self._commands]
         self._order += [n for n in self._commands if n not in self._order]
         self._notice, self._restart_after = notice, restart_after
-        self._grace, self._limit, self._on_change = grace, limit, on_change
+        self._grace, self._limit, self._on_crash = grace, limit, on_crash
         self._events: queue.Queue = queue.Queue()
         self._alive: dict[str, int] = {}
         self._starting: set[str] = set()
@@ -149,14 +149,13 @@ class Supervisor:
                 self._starting.discard(event.name)
                 if self._stopping.is_set():
                     self._signal(event.name, signal.SIGTERM)
-                self._on_change()
             elif event.type == "line":
                 self._logs[event.name].write(event.data)
             else:
                 delay = self._on_exit(event.name, event.data["returncode"])
                 if delay is not None:
                     due[event.name] = time.monotonic() + delay
-                self._on_change()
+                    self._on_crash()
 
     def _on_exit(self, name: str, status: int) -> float | None:
         """Account for a child's end; seconds until it shall come back, None: never."""

@@ -165,6 +165,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
         Restarts().after,
         stop,
         graph.STOP_ORDER,
+        on_crash=shared_memory.sweep,
     )
     shared_memory.sweep()
     supervisor.start()

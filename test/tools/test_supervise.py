@@ -96,10 +96,11 @@ def test_a_child_that_ignores_the_request_is_killed_with_its_own_children(rig):
 
 
 def test_a_killed_child_comes_back_with_a_notice(rig):
-    delays = [None, 0.05]
+    delays, crashes = [None, 0.05], []
     supervisor = rig.start(
         rig.command("policy", "time.sleep(60)"),
         restart_after=lambda name, status: delays.pop(),
+        on_crash=lambda: crashes.append(1),
     )
     first = supervisor.pids()["policy"]
     os.kill(first, signal.SIGKILL)
@@ -110,6 +111,7 @@ def test_a_killed_child_comes_back_with_a_notice(rig):
     assert rig.over.wait(20), "the second time is one too many"
     assert supervisor.status == 1
     assert supervisor.reason == "policy was killed by SIGKILL"
+    assert crashes == [1]
     supervisor.stop()
 
 
