@@ -69,14 +69,19 @@ _FEW = (
     Blocks(64, 64, 7, 2, 4), Blocks(128, 64, 14, 2, 8), Blocks(32, 64, 14, 2, 4),
 )  # fmt: skip
 """For few queries over many keys."""
-_MANY = (Blocks(64, 64, 1), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4))
+_MANY = (
+    Blocks(64, 64, 1), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4), Blocks(128, 128, 1, 1, 8),
+)  # fmt: skip
 
 
-def blocks_for(rows: int, keys: int, d: int) -> list[Blocks]:
-    """rows: folded queries of one request and key-value head."""
+def blocks_for(rows: int, keys: int, d: int, heads: int = 1) -> list[Blocks]:
+    """rows: folded queries of one request and key-value head. heads: of those how many there are;
+    with enough of them nothing needs splitting."""
     if rows > 512:
         return list(_MANY)
     few = [b for b in _FEW if b.keys <= 128 or (d <= 64 and keys <= 256)]
+    if heads * rows >= 8192:
+        return [*(b for b in few if b.splits == 1), *_MANY[1:]]
     return [b for b in few if b.splits == 1 or (b.splits - 1) * b.keys < keys]
 
 
@@ -263,7 +268,7 @@ class FastOperators(Operators):
         if choice is None:
             choice = LIBRARY
             if self._tuning:
-                blocks = blocks_for(length * heads // kv, keys, d)
+                blocks = blocks_for(length * heads // kv, keys, d, batch * kv)
                 if length < _FEWEST:
                     blocks = [Blocks(16, 64, 4), Blocks(16, 32, 4, 1)]
                 names = [LIBRARY, *map(_name, blocks)]
