@@ -14,7 +14,7 @@ import numpy as np
 
 from phyai_ros.control import realtime
 from phyai_ros.control.buffer import ChunkBuffer
-from phyai_ros.control.chunk import Chunk, Drop
+from phyai_ros.control.chunk import Chunk, Drop, Plan
 from phyai_ros.control.clock import Advance, TickAxis
 from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.guard import Guard, Limits
@@ -88,6 +88,7 @@ class Handoff:
         self._gripped: tuple[np.ndarray, np.ndarray] | None = None
         self._seen: np.ndarray | None = None
         self._releasing = False
+        self._sent_plan: Plan | None = None  # of the newest tick, whatever was decided since
         self._settled, self._stood = False, 0
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
@@ -207,6 +208,7 @@ class Handoff:
             self._measured = self._seen  # until now that of the tick before, for ``let_go``
         self._state = self._command.state
         executing = self._state in (State.EXECUTING, State.RAMPING)
+        self._sent_plan = self.buffer.plan if executing else None
         self.progress.mark(self._command.positions if executing else None)
         if self.stall is not None:
             self.stalled = self.stall.update(executing, self._command.positions)
@@ -217,10 +219,8 @@ class Handoff:
         the tick before): the next command follows from where that has brought it."""
         if self.guard.last is None:
             return
-        moving = self._state in (State.EXECUTING, State.RAMPING)
-        plan = self.buffer.plan if moving else None
         for tick in range(step.tick - step.missed, step.tick):
-            row = None if plan is None else plan.row(tick)
+            row = None if self._sent_plan is None else self._sent_plan.row(tick)
             if row is None:
                 self.guard.brake()
             else:

@@ -140,16 +140,19 @@ def test_an_exact_arm_is_never_held():
     assert run.handoff.tracking.error <= 1.0
 
 
-@given(st.integers(1, 18), st.integers(20, 80))
-def test_a_robot_that_plays_on_is_met_where_it_is(missed, at):
+@given(st.integers(1, 18), st.integers(20, 80), st.booleans())
+def test_a_robot_that_plays_on_is_met_where_it_is(missed, at, held):
     """joint_trajectory: while ticks are missed the controller goes on with what it was sent; the
     commands before, what it played meanwhile and the commands after are one stream within limits.
-    A pause shorter than the step of the clock that begins a new epoch."""
+    A pause shorter than the step of the clock that begins a new epoch. held: somebody holds the arm
+    meanwhile."""
     run = moving(watch(), plays_on=True).run(at)
     played = run.handoff.ahead()
     run.now += missed * run.period
     run.measured = played[min(missed, len(played)) - 1]
     before = run.positions()
+    if held:
+        run.handoff.hold("held by a person")
     run.run(3)
     meanwhile = [played[min(k, len(played) - 1)] for k in range(missed)]
     stream = np.vstack([before, *meanwhile, *(c.positions for c in run.commands[-3:])])
