@@ -95,9 +95,24 @@ def gr00t(folder: Path, layers: int | None, vocabulary: int | None) -> tuple[nn.
     for file in (EMBEDDED / "gr00t_ur10e_small").iterdir():
         if file.name not in ("architecture.json", "config.json", "model.safetensors"):
             shutil.copy(file, folder)
+    _published_ids(folder / "tokenizer.json")
     _dump(folder / "config.json", {"model_type": "Gr00tN1d7"})
     model = _meta(GrootModel, GrootConfig.parse({}, "published"))
     return model, {name: Rows(name) for name, _ in model.named_parameters()}
+
+
+def _published_ids(file: Path) -> None:
+    """The special tokens where the published tokenizer has them: 151643 and on."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    first = 151643
+    published = {
+        "<|endoftext|>": 0, "<|im_start|>": 1, "<|im_end|>": 2, "<|vision_start|>": 9,
+        "<|vision_end|>": 10, "<|image_pad|>": 12, "<|video_pad|>": 13,
+    }  # fmt: skip
+    for token in content["added_tokens"]:
+        token["id"] = first + published[token["content"]]
+        content["model"]["vocab"][token["content"]] = token["id"]
+    _dump(file, content)
 
 
 def smolvla(folder: Path, layers: int | None, vocabulary: int | None) -> tuple[nn.Module, dict]:

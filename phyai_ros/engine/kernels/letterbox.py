@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.image import pil_bilinear, pil_taps
-from phyai_ros.engine.kernels._triton import jit, tl
+from phyai_ros.engine.kernels._triton import tl, unspecialised
 
 
 def fit(height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
@@ -46,7 +46,7 @@ def reference(
     return x * 2.0 - 1.0
 
 
-@jit
+@unspecialised("HEIGHT", "WIDTH", "ROWS", "COLUMNS", "TALL", "WIDE", "TOP", "LEFT")
 def letterbox_kernel(
     pixels_ptr, out_ptr, y_at_ptr, y_weight_ptr, x_at_ptr, x_weight_ptr,
     HEIGHT, WIDTH, ROWS, COLUMNS, TALL, WIDE, TOP, LEFT,
