@@ -1,16 +1,17 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-# make demo | test | lint | bench | clean; everything installs what it needs into .venv and .build.
+# make demo | test | lint | docs | bench | clean; everything installs what it needs into .venv and .build.
 PYTHON ?= python3
 ROS_VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help demo msgs build env test-env test test-fast lint soak bench bench-gpu clean distclean
+.PHONY: help demo msgs build env test-env docs-env test test-fast lint docs soak bench bench-gpu clean distclean
 
 help:
 	@echo "make demo       run the GR00T policy on a simulated UR10e (30 s); writes runs/demo"
 	@echo "make test       the whole test suite; make test-fast leaves out the slow part"
 	@echo "make lint       ruff and mypy"
 	@echo "make soak       half an hour of faults, and a verdict; ARGS=\"--minutes 3\" for a short one"
+	@echo "make docs       the pages of docs/ and the API from the docstrings, into .build/site"
 	@echo "make bench      print the numbers the project answers for"
 	@echo "make bench-gpu  the engine at published sizes on a CUDA GPU; fails where a bound is not kept"
 	@echo "make msgs       environment and messages only; then: . scripts/env.sh"
@@ -22,6 +23,9 @@ env msgs build:
 
 test-env:
 	@$(PYTHON) scripts/bootstrap.py --test
+
+docs-env:
+	@$(PYTHON) scripts/bootstrap.py --docs
 
 demo: msgs
 	@$(ROS_VENV)/phyai-ros up model:=gr00t robot:=ur10e sim:=true \
@@ -39,6 +43,10 @@ lint: test-env
 	@$(ROS_VENV)/mypy
 
 # Rows, bars and docs/performance.md are written whatever the bounds say; then the status says it.
+docs: docs-env
+	@$(ROS_VENV)/sphinx-build -q -W --keep-going -b html -d .build/doctrees docs .build/site
+	@echo "wrote .build/site/index.html"
+
 bench-gpu:
 	@$(ROS_VENV)/python -m phyai_ros.tools.bench engine --compile $(ARGS); engine=$$?; \
 	$(ROS_VENV)/python -m phyai_ros.tools.bench full_size; sizes=$$?; \

@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """From a bare machine to a working tree: system packages, ``.venv``, ROS 2 wheels, messages.
 
-    python3 scripts/bootstrap.py [--test]
+    python3 scripts/bootstrap.py [--test] [--docs]
 
 Everything is stamped with a hash of what it was made from, so a second run does nothing. Runs with
 the standard library alone. ``PHYAI_TORCH_INDEX`` names an extra package index to take torch from
@@ -26,7 +26,11 @@ INSTALL = BUILD / "install"
 SUPPORTED = ((3, 10), (3, 13))
 PREFERRED = ("python3.11", "python3.12", "python3.10", "python3.13")
 PIP = "pip==26.3"
-REQUIREMENTS = {"demo": ("ros_kilted", "build", "demo", "models"), "test": ("test",)}
+REQUIREMENTS = {
+    "demo": ("ros_kilted", "build", "demo", "models"),
+    "test": ("test",),
+    "docs": ("docs",),
+}
 ALONE = ("models",)
 """Requirement files of packages whose own requirements are not wanted."""
 
@@ -188,7 +192,9 @@ def main() -> int:
     check_interpreter()
     parser = argparse.ArgumentParser(description="Prepare this working tree.")
     parser.add_argument("--test", action="store_true", help="also what tests and linters need")
-    groups = ["demo", "test"] if parser.parse_args().test else ["demo"]
+    parser.add_argument("--docs", action="store_true", help="also what builds the pages of docs/")
+    chosen = vars(parser.parse_args())
+    groups = ["demo", *(name for name in ("test", "docs") if chosen[name])]
     sys.path.insert(0, str(ROOT))
     from scripts import system_packages
 
