@@ -255,6 +255,9 @@ class HandoffNode(lifecycle.ManagedNode):
                 self.get_logger().info(refusal)
         heard = [stream.heard for stream in (self._chunks, *self._joint_streams)]
         self._rivals.look({gid: at for part in heard for gid, at in part.items()})
+        if self._chunks.arrivals():
+            # A policy that has just come, or come back, has heard none of the questions before.
+            self._loop.post(lambda now: self._handoff.requests.forget())
         self._seen.look()
         if self._changed:
             self._changed = False

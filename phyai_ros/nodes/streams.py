@@ -52,6 +52,7 @@ class Stream:
         self._log = log
         self._required = required
         self._stale_after = stale_after
+        self._there: set[bytes] = set()
         self._refusal: str | None = None
         self._last = float("nan")
         self._next_line = 0.0
@@ -110,6 +111,13 @@ class Stream:
     def publishers(self) -> int:
         """How many publishers the topic has, compatible or not."""
         return int(self._node.count_publishers(self.topic))
+
+    def arrivals(self) -> int:
+        """How many publishers have appeared since the last call."""
+        found = self._node.get_publishers_info_by_topic(self.topic)
+        there = {bytes(endpoint.endpoint_gid) for endpoint in found}
+        new, self._there = there - self._there, there
+        return len(new)
 
     def trouble(self) -> str | None:
         """What keeps this stream from working right now, for people; None if nothing does."""

@@ -52,10 +52,12 @@ class Robot(Rig):
         super().__init__(
             HandoffNode,
             domain,
-            request_timeout=0.3,
-            joint_state_max_age=0.3,
-            realtime_priority=0,  # the test's own threads live in this process
-            **parameters,
+            **{
+                "request_timeout": 0.3,
+                "joint_state_max_age": 0.3,
+                "realtime_priority": 0,  # the test's own threads live in this process
+                **parameters,
+            },
         )
         listen, make = self.test.create_subscription, self.test.create_publisher
         listen(HandoffState, "phyai/handoff_state", self.states.append, qos.handoff_state())
@@ -483,3 +485,19 @@ def test_a_clock_that_stands_still_holds_the_last_command(simulated):
 
     robot.until(at_rest, "no tick while time stands still")
     robot.until_says("control timer", "the node's clock stands still")
+
+
+def test_a_policy_that_comes_is_asked_at_once():
+    """Not when the question that it never heard has been waited for in vain."""
+    robot = Robot(DOMAIN + 1, request_timeout=600.0)
+    try:
+        robot.answer = None
+        robot.until(lambda: robot.requests, "a question that nobody hears")
+        asked = len(robot.requests)
+        robot.answer = still
+        policy = robot.test.create_publisher(ActionChunk, "/phyai/chunk", qos.chunk())
+        robot.until(lambda: len(robot.requests) > asked, "the question again")
+        robot.until_state(HandoffState.EXECUTING)
+        robot.test.destroy_publisher(policy)
+    finally:
+        robot.close()

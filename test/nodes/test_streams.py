@@ -127,3 +127,17 @@ def test_a_bad_publisher_beside_a_good_one_does_not_flood_the_log(node, log):
         stream.deliver(String(data="good"))
     assert stream.refused.total == 200
     assert len(log.lines) < 100  # a pair a second
+
+
+def test_publishers_that_appear_are_told_once(node, log):
+    stream = make(node, log, lambda message: None)
+    assert stream.arrivals() == 0
+    first = node.create_publisher(String, "words", qos.chunk())
+    found = []
+    spin(node, lambda: found.append(stream.arrivals()) or sum(found))
+    assert sum(found) == 1
+    assert stream.arrivals() == 0
+    node.destroy_publisher(first)
+    node.create_publisher(String, "words", qos.chunk())
+    spin(node, lambda: found.append(stream.arrivals()) or sum(found) > 1)
+    assert sum(found) == 2
