@@ -13,6 +13,7 @@ from phyai_ros.engine.kernels import (
     fp8_rows,
     fp8_skinny,
     gated_linear,
+    rope_cache,
     skinny_linear,
 )
 from phyai_ros.engine.kernels.skinny_linear import Tile
@@ -135,3 +136,25 @@ def test_fp8_norm(rand, dependent, branch, dtype, kind, extras):
         check_rows(found, expected)
     else:
         check(found, expected, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("biased", [False, True])
+def test_rope_cache_of_a_raw_product(rand, dependent, biased):
+    batch, length, heads, kv, d = 2, 5, 4, 2, 48
+    width = (heads + 2 * kv) * d
+    y = fp8_rows.Product(
+        rand(batch * length, width, dtype=torch.float16), rand(batch * length).abs(),
+        rand(width).abs(), rand(width) if biased else None,
+    )  # fmt: skip
+    angle = rand(batch, length, d // 2)
+    cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
+    found, expected = (
+        [torch.zeros(batch, kv, length, d, device=DEVICE, dtype=t) for _ in "kv"]
+        for t in (torch.float32, torch.float64)
+    )
+    want = rope_cache.reference(y, cos, sin, *expected, heads=heads)
+    got = rope_cache.fused(y, cos, sin, *found, heads=heads, dependent=dependent)
+    assert got is not None
+    for one, other in zip((got, *found), (want, *expected), strict=True):
+        check(one, other, 1e-5)

@@ -72,7 +72,8 @@ KERNELS = {
     "rope_cache": (
         rope_cache.rope_cache_kernel,
         {"q_ptr": HALF, "key_ptr": HALF, "value_ptr": HALF, "eps": "fp32"},
-        {"HEADS": 16, "KV": 8, "D": 128, "HALF": 64, "BLOCK": 8, "PARTS": 2, "NORM": True},
+        {"HEADS": 16, "KV": 8, "D": 128, "HALF": 64, "BLOCK": 8, "PARTS": 1,
+         "SCALED": True, "BIASED": True, "NORM": True},
     ),
     "row_linear": (
         row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True},

@@ -10,10 +10,11 @@ from __future__ import annotations
 import torch
 
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.fp8_rows import Product
 
 
 def reference(
-    y: torch.Tensor,
+    y: torch.Tensor | Product,
     cos: torch.Tensor,
     sin: torch.Tensor,
     key: torch.Tensor,
@@ -24,11 +25,13 @@ def reference(
     norms: tuple[torch.Tensor, torch.Tensor] | None = None,
     eps: float = 1e-6,
 ) -> torch.Tensor | None:
-    """y [B T, (heads + 2 kv) d], or in parts [parts, B T, ...]. cos, sin float32 [B or 1, T, d].
-    key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS weights of queries and of
+    """y [B T, (heads + 2 kv) d], in parts [parts, B T, ...], or before its scales. cos, sin
+    float32 [B or 1, T, d]. key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS weights of queries and of
     keys, [d] each. kv may be 0: queries alone. -> queries [B, T, heads, d] in the cache's dtype,
     None where heads is 0."""
     batch, kv, _, d = key.shape
+    if isinstance(y, Product):
+        y = y.scaled() if y.bias is None else y.scaled() + y.bias
     y = y.sum(0) if y.ndim == 3 else y
     wide = torch.float64 if y.dtype == torch.float64 else torch.float32
     y = y.to(wide).view(batch, -1, heads + 2 * kv, d)
@@ -53,10 +56,11 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 @jit
 def rope_cache_kernel(
-    y_ptr, cos_ptr, sin_ptr, q_ptr, key_ptr, value_ptr, q_norm_ptr, k_norm_ptr,
-    T, at, rows, table_stride, cache_batch, cache_head, eps,
+    y_ptr, row_ptr, column_ptr, bias_ptr, cos_ptr, sin_ptr, q_ptr, key_ptr, value_ptr,
+    q_norm_ptr, k_norm_ptr, T, at, rows, table_stride, cache_batch, cache_head, eps,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
-    BLOCK: tl.constexpr, PARTS: tl.constexpr, NORM: tl.constexpr, PDL: tl.constexpr,
+    BLOCK: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr, BIASED: tl.constexpr,
+    NORM: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     head = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -77,6 +81,14 @@ def rope_cache_kernel(
         source = y_ptr + part * rows * width + row * width + head[:, None] * D + i[None, :]
         first += tl.load(source, mask=here, other=0.0).to(tl.float32)
         second += tl.load(source + D // 2, mask=here, other=0.0).to(tl.float32)
+    if SCALED:
+        column = head[:, None] * D + i[None, :]
+        factor = tl.load(row_ptr + row)
+        first *= factor * tl.load(column_ptr + column, mask=here, other=0.0)
+        second *= factor * tl.load(column_ptr + D // 2 + column, mask=here, other=0.0)
+        if BIASED:
+            first += tl.load(bias_ptr + column, mask=here, other=0.0).to(tl.float32)
+            second += tl.load(bias_ptr + D // 2 + column, mask=here, other=0.0).to(tl.float32)
     is_query = (head < HEADS)[:, None]
     is_value = (head >= HEADS + KV)[:, None]
     one, other = first, second
@@ -109,7 +121,7 @@ def rope_cache_kernel(
 
 
 def fused(
-    y: torch.Tensor,
+    y: torch.Tensor | Product,
     cos: torch.Tensor,
     sin: torch.Tensor,
     key: torch.Tensor,
@@ -124,6 +136,8 @@ def fused(
     """``reference`` in one launch. key and value may be slices along their first axis; key and
     value have the same strides, the rest is contiguous."""
     batch, kv, _, d = key.shape
+    product = y if isinstance(y, Product) else None
+    y = y.values if isinstance(y, Product) else y
     rows = y.shape[-2]
     length = rows // batch
     q = torch.empty(batch, length, max(heads, 0), d, dtype=key.dtype, device=y.device)
@@ -132,11 +146,14 @@ def fused(
     half = power_of_two(d // 2)
     block = max(1, min(power_of_two(heads + 2 * kv), (1024 if rows > 128 else 256) // half))
     rope_cache_kernel[(rows, -(-(heads + 2 * kv) // block))](
-        y, cos, sin, q if heads else key, key, value, unused,
+        y, *((y, y) if product is None else (product.rows, product.columns)),
+        y if product is None or product.bias is None else product.bias,
+        cos, sin, q if heads else key, key, value, unused,
         unused if norms is None else norms[1],
         length, at, rows, 0 if cos.shape[0] == 1 else length * d, key.stride(0), key.stride(1),
         eps, HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
-        PARTS=y.shape[0] if y.ndim == 3 else 1, NORM=norms is not None, PDL=dependent,
-        num_warps=4 if block * half > 512 else 2, **options,
+        PARTS=y.shape[0] if y.ndim == 3 else 1, SCALED=product is not None,
+        BIASED=product is not None and product.bias is not None, NORM=norms is not None,
+        PDL=dependent, num_warps=4 if block * half > 512 else 2, **options,
     )  # fmt: skip
     return q if heads else None

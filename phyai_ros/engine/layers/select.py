@@ -91,7 +91,7 @@ class Operators:
     add_norm = staticmethod(add_norm.reference)
     linear = staticmethod(skinny_linear.reference)
     branch: Any = staticmethod(skinny_linear.reference)
-    """``linear`` whose result the next ``add_norm`` takes, and nobody else."""
+    """``linear`` whose result the next ``add_norm`` or ``rope_cache`` takes, and nobody else."""
     linear_parts = staticmethod(skinny_linear.reference_parts)
     gated_linear = staticmethod(gated_linear.reference)
     rope_cache = staticmethod(rope_cache.reference)

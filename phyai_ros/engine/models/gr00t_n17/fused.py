@@ -120,7 +120,7 @@ class FusedGroot:
         branch, deepstack = None, []
         for i, block in enumerate(cast(Any, tower.blocks)):
             h = self._affine(x, branch, block.norm1, _VISION_EPS, block.attn.qkv.weight)
-            y = ops.linear(h, block.attn.qkv.weight, block.attn.qkv.bias)
+            y = ops.branch(h, block.attn.qkv.weight, block.attn.qkv.bias)
             q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
             assert q is not None
             y = ops.attention(q, key, value).flatten(0, 1)
@@ -194,7 +194,7 @@ class FusedGroot:
                 x, branch, kind="rms", eps=norm.eps, dtype=reads(qkv), scale=norm.weight
             )
             q = ops.rope_cache(
-                ops.linear(h, qkv), cos, sin, key, value, heads=config.heads,
+                ops.branch(h, qkv), cos, sin, key, value, heads=config.heads,
                 norms=(attn.q_norm.weight, attn.k_norm.weight), eps=config.eps,
             )  # fmt: skip
             assert q is not None

@@ -167,7 +167,7 @@ class FusedFlow:
             h = _norm(ops, x, branch, norms[0], None, config.eps, reads(weight))
             if i == len(layers) - 1:  # of the last layer, keys and values are all that is read
                 weight, heads = weight[heads * config.head_dim :], 0
-            y = ops.linear(h, weight)
+            y = ops.branch(h, weight)
             q = ops.rope_cache(y, cos, sin, key[i], value[i], heads=heads)
             if q is None:
                 break
