@@ -163,6 +163,7 @@ def staged_source() -> Path:
         "launch",
         "config",
         "scripts",
+        "docs",
     ):
         link(ROOT / name, staged / name)
     return staged
