@@ -7,6 +7,7 @@ request from the newest frame. Neither waits for the other.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -203,6 +204,9 @@ class PolicyNode(lifecycle.ManagedNode):
         self._timers_owned.append(steady_timer(self, 0.25, self._watch))
         if self._policy.spec.history:
             self._timers_owned.append(self.create_timer(self._binding.step, self._history.record))
+        # What exists by now stays: a full collection would hold up an answer for tens of ms.
+        gc.collect()
+        gc.freeze()
         self._loop.start()
 
     def deactivate(self) -> None:
@@ -223,6 +227,7 @@ class PolicyNode(lifecycle.ManagedNode):
         for owned in reversed(self._owned):
             owned.destroy()
         self._owned, self._policy = [], None
+        gc.unfreeze()
 
     # -- messages (executor thread) ----------------------------------------------------------
 
