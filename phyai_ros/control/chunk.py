@@ -18,6 +18,7 @@ class Drop(str, Enum):
 
     NON_FINITE = "non_finite"
     OUT_OF_RANGE = "out_of_range"
+    IMPLAUSIBLE = "implausible_speed"
     JOINT_NAMES = "joint_names"
     SHAPE = "shape"
     HORIZON = "horizon"
@@ -36,7 +37,15 @@ class Drop(str, Enum):
 
 
 BROKEN = frozenset(
-    {Drop.NON_FINITE, Drop.OUT_OF_RANGE, Drop.JOINT_NAMES, Drop.SHAPE, Drop.HORIZON, Drop.STEP}
+    {
+        Drop.NON_FINITE,
+        Drop.OUT_OF_RANGE,
+        Drop.IMPLAUSIBLE,
+        Drop.JOINT_NAMES,
+        Drop.SHAPE,
+        Drop.HORIZON,
+        Drop.STEP,
+    }
 )
 """Drops that say the policy is wrong, not late."""
 

@@ -16,6 +16,9 @@ from phyai_ros.control.progress import Progress
 from phyai_ros.control.requests import Requests
 from phyai_ros.control.states import Counters
 
+IMPLAUSIBLE = 10.0
+"""Times its velocity limit at which no policy meant a joint to move from one row to the next."""
+
 
 class Intake:
     """A chunk is checked when it comes (``accept``) and placed at the next tick (``adopt``).
@@ -65,6 +68,7 @@ class Intake:
                 chunk, limits.names, self._config.period, self._buffer.held, self._config.horizon
             )
             _check_range(rows, limits)
+            _check_speed(rows, limits, self._config.period, self._buffer.held)
         except ChunkRefused as refusal:
             self._drop(refusal)
             raise
@@ -158,4 +162,21 @@ def _check_range(rows: np.ndarray, limits: Limits) -> None:
             f"{limits.names[column]}: expected within [{limits.lower[column]:g}, "
             f"{limits.upper[column]:g}], found {rows[row, column]:g} at row {row}; are units and "
             f"normalisation statistics right?",
+        )
+
+
+def _check_speed(rows: np.ndarray, limits: Limits, period: float, held: np.ndarray) -> None:
+    """Raise ChunkRefused(IMPLAUSIBLE) for rows that leap: the guard would follow them at full speed
+    to wherever they lead. Grippers may snap."""
+    if len(rows) < 2:
+        return
+    speed = np.where(held, 0.0, np.abs(np.diff(rows, axis=0)) / period)
+    wild = speed > IMPLAUSIBLE * limits.velocity
+    if wild.any():
+        row, column = np.argwhere(wild)[0]
+        raise ChunkRefused(
+            Drop.IMPLAUSIBLE,
+            f"{limits.names[column]}: from {rows[row, column]:g} to {rows[row + 1, column]:g} in "
+            f"{period:g} s at row {row}, where it moves at most {limits.velocity[column]:g} a "
+            f"second; are the checkpoint's statistics and the order of its columns right?",
         )

@@ -164,6 +164,45 @@ def test_strands_985_values_in_another_unit_are_refused(scale):
     assert run.commands[-1].state is State.WAITING
 
 
+@pytest.mark.parametrize("leap", [0.6, 2.0])
+def test_lerobot_4580_and_strands_3720_rows_that_leap_are_refused_not_followed(leap):
+    """lerobot#4580 (the wrist turns by 180 degrees), strands robots#3720 (values of other columns):
+    within every limit, so clipping would follow them at full speed. -> No policy means a joint to
+    move at ten times its limit from one row to the next: the chunk is dropped whole, by name."""
+
+    def leaping(c):
+        c.positions[5:, 0] += leap
+        return c
+
+    run = rig(
+        lambda t: np.zeros(2), joint_limits=limits(velocity=1.0), delay=lambda n: 1, edit=leaping
+    ).run(12)
+    assert run.refusals[0].reason is Drop.IMPLAUSIBLE
+    assert f"a: from 0 to {leap:g} in 0.05 s at row 4" in str(run.refusals[0])
+    assert run.commands[-1].state is State.FAULT, "ten in a row: the policy is wrong, not late"
+    assert all(c.positions is None for c in run.commands)
+
+
+def test_a_gripper_may_snap_and_a_jittering_policy_is_only_limited():
+    """What real policies do: a gripper in one row, an arm that jitters by twice its limit."""
+
+    def snapping(c):
+        c.positions[5:, 1] = 2.0
+        c.positions[::2, 0] += 0.1
+        return c
+
+    run = rig(
+        lambda t: np.zeros(2),
+        joint_limits=limits(velocity=1.0),
+        delay=lambda n: 1,
+        edit=snapping,
+        discrete=("b",),
+    ).run(12)
+    assert run.refusals == []
+    assert run.commands[-1].state in (State.EXECUTING, State.RAMPING)
+    assert run.handoff.guard.limited_ticks > 0
+
+
 def test_moveit2_287_first_command_is_ramped_from_the_measured_state():
     """moveit2#287, UR driver #498: jerk on start. -> First action 0.5 rad from the state: RAMPING,
     and no step beyond the limits."""

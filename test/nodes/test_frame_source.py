@@ -1,0 +1,39 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Images on their way into the aligner: of another size or encoding than expected, or fine."""
+
+import numpy as np
+import pytest
+
+from phyai_ros import robots
+from phyai_ros.control.align import CameraStream, ObservationAligner
+from phyai_ros.nodes.convert import ImageSample, MessageError
+from phyai_ros.nodes.frame_source import CameraTopic, FrameSource, deliver_image
+
+JOINTS = robots.load("ur10e").joint_names
+
+
+def deliver(camera, shape, encoding="rgb8"):
+    source = FrameSource(ObservationAligner([CameraStream("scene")], JOINTS), lambda: 10.0)
+    sample = ImageSample(9.99, 9_990_000_000, np.zeros(shape, np.uint8), encoding)
+    deliver_image(source, camera, sample)
+    return source
+
+
+@pytest.mark.parametrize("shape", [(480, 640, 3), (240, 321, 3), (320, 240, 3), (1, 1, 3)])
+def test_a_camera_of_another_size_is_refused_with_both_sizes(shape):
+    camera = CameraTopic("scene", "/scene", size=(240, 320))
+    says = rf"image is {shape[1]}x{shape[0]}, .* camera 'scene' is 320x240"
+    with pytest.raises(MessageError, match=says):
+        deliver(camera, shape)
+
+
+def test_a_camera_of_another_encoding_than_the_robot_says_is_refused_with_both():
+    camera = CameraTopic("scene", "/scene", encoding="bgr8")
+    with pytest.raises(MessageError, match=r"image is rgb8, .* camera 'scene' sends bgr8"):
+        deliver(camera, (4, 4, 3))
+
+
+@pytest.mark.parametrize("size", [None, (240, 320)])
+def test_an_image_as_expected_arrives(size):
+    source = deliver(CameraTopic("scene", "/scene", size=size, encoding="rgb8"), (240, 320, 3))
+    assert source.aligner.ages(10.0)["scene"] == pytest.approx(0.01)
