@@ -10,11 +10,12 @@ from pathlib import Path
 
 from phyai_ros.tools.soaking.verdict import Memory
 
-SETTLING = 20.0
-"""s of a process's life before its memory counts: imports, the checkpoint, first messages."""
+SETTLING = 60.0
+"""s of a process's life before its memory counts: imports, the checkpoint, histories
+of bounded length."""
 WINDOW = 15.0
 """s whose median is the early, and the late, value."""
-LEAST = 90.0
+LEAST = 120.0
 """s a process must have lived to be judged."""
 
 

@@ -21,7 +21,7 @@ SPLIT_MB = 100
 RESERVE_MB = 8
 STOPPING = 15.0
 CLOSING = 3.0
-"""s after the first message of the next bag in which one may still be being finished."""
+"""s after the next bag has begun in which one may still be being finished."""
 
 
 class Recordings:
@@ -33,6 +33,7 @@ class Recordings:
         self._environment = environment
         self._number = 0
         self._ends: list[float] = []
+        self._seen: dict[Path, float] = {}
         self._child: Child | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -70,11 +71,13 @@ class Recordings:
         bags_ = sorted(self._folder.iterdir(), key=_order)
         following = [*bags_[1:], None]
         for path, next_ in zip(bags_, following, strict=True):
-            if next_ is None and self.pid is not None:
-                return  # it is being written
+            if self.pid is not None:
+                if next_ is None:
+                    return  # it is being written
+                seen = self._seen.setdefault(next_, time.monotonic())
+                if time.monotonic() - seen < CLOSING:
+                    return  # this one may still be being closed
             start = None if next_ is None else _started(next_)
-            if next_ is not None and (start is None or time.time() - start < CLOSING):
-                return  # this one may still be being closed
             self.checked.append(bags.check(path, [*self._ends, *([start] if start else [])]))
             shutil.rmtree(path)
 
@@ -86,7 +89,7 @@ def _order(path: Path) -> tuple[int, int]:
 
 
 def _started(path: Path) -> float | None:
-    """s, wall clock, of a bag's first message; None while there is none."""
+    """s, wall clock, of a bag's first message; None where its metadata has none."""
     try:
         text = (path / "metadata.yaml").read_text(encoding="utf-8")
     except FileNotFoundError:
