@@ -3,14 +3,17 @@
 
     python -m tools.train.aloha.train --data DIR --out phyai_ros/checkpoints/act_aloha_small
 
-The schedule ends at ``--steps`` or at ``--minutes``, whichever comes first.
+The schedule ends at ``--steps``, ``--minutes`` or ``--until`` (seconds since 1970, for a machine
+that is lent until then), whichever comes first. A step is compiled where that is the faster one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -47,6 +50,13 @@ def settle(model: Trainee, data: Dataset, batches: int, size: int) -> None:
     model.eval()
 
 
+def _now(device: torch.device) -> float:
+    """When everything that was asked of the device is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.monotonic()
+
+
 def train(args: argparse.Namespace) -> None:
     started = time.monotonic()
     torch.manual_seed(args.seed)
@@ -69,9 +79,12 @@ def train(args: argparse.Namespace) -> None:
         with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
             return model(batch)
 
-    forward = losses if args.eager else torch.compile(losses)
-
-    def step(batch: Sample, rate: float, decay: float) -> dict[str, torch.Tensor]:
+    def step(
+        forward: Callable[[Sample], dict[str, torch.Tensor]],
+        batch: Sample,
+        rate: float,
+        decay: float,
+    ) -> dict[str, torch.Tensor]:
         for group in optimizer.param_groups:
             group["lr"] = rate
         parts = forward(batch)
@@ -82,9 +95,26 @@ def train(args: argparse.Namespace) -> None:
         torch._foreach_lerp_(average, [p.detach() for p in parameters], 1 - decay)
         return {k: v.detach() for k, v in parts.items()}
 
-    for _ in range(2):  # compile while the demonstrations are still being rendered
-        step(random_batch(args.batch, device), 0.0, 1.0)
-    print(f"ready after {time.monotonic() - started:.0f} s", flush=True)
+    def seconds(forward: Callable[[Sample], dict[str, torch.Tensor]]) -> float:
+        """Of a step, once it is warm."""
+        batch = random_batch(args.batch, device)
+        for _ in range(3):
+            step(forward, batch, 0.0, 1.0)
+        before = _now(device)
+        for _ in range(5):
+            step(forward, batch, 0.0, 1.0)
+        return (_now(device) - before) / 5
+
+    # While the demonstrations are still being rendered.
+    choices = (
+        {"eager": losses} if args.eager else {"eager": losses, "compiled": torch.compile(losses)}
+    )
+    took: dict[str, float] = {}
+    for name, forward in choices.items():
+        took[name] = seconds(forward)
+        print(f"{name}: {took[name]:.4f} s a step, {time.monotonic() - started:.0f} s", flush=True)
+    forward = choices[min(took, key=took.__getitem__)]
+    optimizer.state.clear()  # of made-up data
     if args.wait:
         while not (args.data / "meta.json").is_file():
             time.sleep(0.5)
@@ -92,18 +122,20 @@ def train(args: argparse.Namespace) -> None:
     print(f"{len(data)} samples, {time.monotonic() - started:.0f} s", flush=True)
 
     began, progress, number, shown = time.monotonic(), 0.0, 0, 0.0
+    left = args.until - time.time() if args.until else math.inf
+    budget = max(1.0, min(60 * args.minutes, left))
     sums: dict[str, torch.Tensor] = {}
     counted = 0
     while progress < 1.0:
         decay = min(args.ema, (1 + number) / (10 + number))
-        parts = step(data.batch(args.batch), learning_rate(progress, args.rate), decay)
+        parts = step(forward, data.batch(args.batch), learning_rate(progress, args.rate), decay)
         number, counted = number + 1, counted + 1
         for name, value in parts.items():
             sums[name] = sums.get(name, 0) + value
         if number % 20 == 0:
             float(sums["l1"])  # waits, so that the clock below tells the truth
         elapsed = time.monotonic() - began
-        progress = max(number / args.steps, elapsed / (60 * args.minutes))
+        progress = max(number / args.steps, elapsed / budget)
         if elapsed - shown > 10 or progress >= 1.0:
             shown = elapsed
             text = " ".join(f"{k} {float(v) / counted:.5f}" for k, v in sums.items())
@@ -139,6 +171,7 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, help="float32 weights of an earlier run")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--minutes", type=float, default=60.0, help="end the schedule here at last")
+    parser.add_argument("--until", type=float, default=0.0, help="time.time() to end it at")
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--rate", type=float, default=1e-3, help="peak learning rate")
     parser.add_argument("--ema", type=float, default=0.998)
