@@ -14,15 +14,14 @@ import numpy as np
 
 from phyai_ros.control import realtime
 from phyai_ros.control.buffer import ChunkBuffer
-from phyai_ros.control.chunk import Chunk, Drop, Plan
+from phyai_ros.control.chunk import Chunk, Drop
 from phyai_ros.control.clock import Advance, TickAxis
 from phyai_ros.control.config import HandoffConfig
-from phyai_ros.control.guard import Guard, Limits
+from phyai_ros.control.guard import Limits
 from phyai_ros.control.intake import Intake
 from phyai_ros.control.methods import Method, Replace
-from phyai_ros.control.preview import preview
+from phyai_ros.control.motion import Motion
 from phyai_ros.control.progress import Progress
-from phyai_ros.control.ramp import Ramp
 from phyai_ros.control.requests import Requests
 from phyai_ros.control.stall import StallDetector
 from phyai_ros.control.states import Command, Counters, Request, State
@@ -30,14 +29,6 @@ from phyai_ros.control.tracking import TrackingWatch
 from phyai_ros.control.workspace import Workspace
 
 __all__ = ["ChunkBuffer", "Handoff", "HandoffConfig"]
-
-
-GRIPPER_MOVED = 0.05
-"""Share of its travel by which a gripper must be elsewhere to have been moved."""
-LEFT_ALONE = "was moved, so nothing is commanded"
-"""In the reason of a standstill in which something else moved the arm."""
-SETTLING = 1.0
-"""Seconds after which a standing arm that never got to its command is taken for stopped."""
 
 
 class Handoff:
@@ -63,7 +54,6 @@ class Handoff:
         self.names = limits.names
         self.config = config
         self.counters = Counters()
-        self.guard = Guard(limits, config.period, workspace)
         self.stall = stall
         self.tracking = tracking
         self.stalled = ""
@@ -76,7 +66,15 @@ class Handoff:
         self.intake = Intake(
             limits, config, self.axis, self.buffer, self.requests, self.progress, self.counters
         )
-        self._ramp = Ramp(limits, config)
+        self._motion = Motion(
+            limits,
+            config,
+            self.buffer.held,
+            self.counters,
+            workspace=workspace,
+            tracking=tracking,
+        )
+        self.guard = self._motion.guard
         self._state = State.WAITING
         self._standing_reason = "no chunk yet"
         self._held = False
@@ -84,12 +82,7 @@ class Handoff:
         self._starved_since: int | None = None
         self._auto: tuple[tuple[int, ...], int] = ((), 1)
         self._epoch_start: float | None = None
-        self._measured: np.ndarray | None = None
-        self._gripped: tuple[np.ndarray, np.ndarray] | None = None
-        self._seen: np.ndarray | None = None
         self._releasing = False
-        self._sent_plan: Plan | None = None  # of the newest tick, whatever was decided since
-        self._settled, self._stood = False, 0
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
     @property
@@ -152,11 +145,8 @@ class Handoff:
 
     def let_go(self) -> None:
         """Stop commanding at once, so that others may move the arm: the next command starts from
-        where it is then. A gripper that has not moved meanwhile goes on from its command, for what
-        it holds may keep it from getting there."""
-        if self.guard.last is not None and self._measured is not None:
-            self._gripped = self.guard.last, self._measured
-        self.guard.stop()
+        where it is then; a gripper that nobody moved goes on from its own."""
+        self._motion.let_go()
 
     def set_instruction(self, text: str, now: float) -> None:
         """A different task begins a new epoch; the same one again changes nothing."""
@@ -200,75 +190,46 @@ class Handoff:
             self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
         self.progress.advance(step.tick)
         if step.missed and self.config.plays_on:
-            self._played_on(step)
-        self._track(measured)
+            self._motion.played_on(step.tick - step.missed, step.tick)
+        if trouble := self._motion.off_its_commands(measured, self._moving):
+            self.hold(trouble)
         fresh = self.intake.adopt(step.tick, now, self.execution_ticks)
         self._command = self._decide(step, now, measured, fresh)
-        if self._seen is not None:
-            self._measured = self._seen  # until now that of the tick before, for ``let_go``
         self._state = self._command.state
-        executing = self._state in (State.EXECUTING, State.RAMPING)
-        self._sent_plan = self.buffer.plan if executing else None
+        executing = self._moving
+        self._motion.sent(self.buffer.plan if executing else None)
         self.progress.mark(self._command.positions if executing else None)
         if self.stall is not None:
             self.stalled = self.stall.update(executing, self._command.positions)
         return self._command
 
-    def _played_on(self, step: Advance) -> None:
-        """The robot has gone on with what it was sent while ticks were missed (``ahead``, as of
-        the tick before): the next command follows from where that has brought it."""
-        if self.guard.last is None:
-            return
-        for tick in range(step.tick - step.missed, step.tick):
-            row = None if self._sent_plan is None else self._sent_plan.row(tick)
-            if row is None:
-                self.guard.brake()
-            else:
-                self.guard.step(self._ramp.blend(row, tick))
-            self._sent()
-
-    def _sent(self) -> None:
-        if self.tracking is not None and self.guard.last is not None:
-            self.tracking.sent(self.guard.last)
-
-    def _track(self, measured: np.ndarray | None) -> None:
-        """Hold an arm that is elsewhere than it was sent. While it stands, ``_moved`` looks."""
-        if self.tracking is None:
-            return
-        if self._state not in (State.EXECUTING, State.RAMPING):
-            self.tracking.clear()
-        elif trouble := self.tracking.look(measured):
-            self.hold(trouble)
+    @property
+    def _moving(self) -> bool:
+        """Whether rows of a plan moved the arm at the newest tick."""
+        return self._state in (State.EXECUTING, State.RAMPING)
 
     def ahead(self) -> np.ndarray:
         """Commands of the ticks to come, were no other chunk to come: [n, joints], ending in a
         standing arm; none where nothing is commanded."""
-        moving = self._state in (State.EXECUTING, State.RAMPING)
-        plan = self.buffer.plan if moving else None
-        return preview(self.guard, self._ramp, plan, self.axis.tick)
+        return self._motion.ahead(self.buffer.plan if self._moving else None, self.axis.tick)
 
     def _decide(
         self, step: Advance, now: float, measured: np.ndarray | None, fresh: bool
     ) -> Command:
         tick = step.tick
-        unusable = self._unusable(measured)
-        self._seen = None if unusable else measured
+        unusable = self._motion.see(measured)
         row = self.buffer.row(tick)
         if row is None or self._fault or self._held:
             return self._stand(step)
-        moving = self._state in (State.EXECUTING, State.RAMPING, State.STARVED)
+        moving = self._moving or self._state is State.STARVED
         if self.guard.last is None or not moving:
             if measured is None or unusable:
                 return self._stand(step, f"no usable joint state to start from{unusable}")
-            self._start(measured, row, tick)
+            self._motion.start(measured, row, tick)
         self._starved_since, self._releasing = None, False
-        self._settled, self._stood = False, 0
-        target = self._ramp.blend(row, tick)
-        positions, limited = self.guard.step(target)
-        self._sent()
+        positions, limited, ramping = self._motion.step(row, tick)
         plan = self.buffer.plan
         assert plan is not None
-        ramping = self._ramp.active(tick)
         return Command(
             tick,
             State.RAMPING if ramping else State.EXECUTING,
@@ -285,52 +246,16 @@ class Handoff:
             missed=step.missed,
         )
 
-    def _unusable(self, measured: np.ndarray | None) -> str:
-        """Why no motion can start from a measured state; empty when one can, or none is there."""
-        if measured is None:
-            return ""
-        limits = self.guard.limits
-        wild = np.flatnonzero(limits.wild(measured))
-        if not len(wild):
-            return ""
-        self.counters.bad_measurements += 1
-        i = wild[0]
-        return (
-            f": {self.names[i]} is far outside [{limits.lower[i]:g}, {limits.upper[i]:g}] or no "
-            f"number; is its unit right?"
-        )
-
-    def _start(self, measured: np.ndarray, row: np.ndarray, tick: int) -> None:
-        last = self.guard.last
-        base = np.array(measured, dtype=np.float64)
-        if last is not None and not self.guard.standing:
-            # Still braking: go on from here, at this speed.
-            self._ramp.start(last, row, tick)
-            return
-        if last is not None:
-            # Standing under our own command: that command is the start, unless the arm is
-            # elsewhere (pushed, stopped by its own safety). A gripper on an object never is.
-            away = (np.abs(base - last) > self.config.tracking_tolerance) & ~self.buffer.held
-            self.counters.rebases += bool(away.any())
-            base = np.where(away, base, last)
-        elif self._gripped is not None:
-            command, then = self._gripped
-            travel = self.guard.limits.upper - self.guard.limits.lower
-            unmoved = np.abs(base - then) <= GRIPPER_MOVED * travel
-            base = np.where(self.buffer.held & unmoved, command, base)
-        self.guard.start(base)
-        self._ramp.start(base, row, tick)
-
     def _stand(self, step: Advance, reason: str = "") -> Command:
         tick = step.tick
         commanding = self.guard.last is not None
-        executing = self._state in (State.EXECUTING, State.RAMPING)
-        if commanding and executing and self.buffer.plan is not None:
+        if commanding and self._moving and self.buffer.plan is not None:
             self._run_out(tick)
         starved = self._starved_since is not None
         if starved:
             self.counters.starved_ticks += 1 + step.missed
-        positions = self._brake()
+        positions, moved = self._motion.brake(self._releasing)
+        self._standing_reason += moved
         if positions is None:
             state = State.HOLDING if self._held else State.WAITING
         else:
@@ -354,32 +279,6 @@ class Handoff:
             jitter=step.jitter,
             missed=step.missed,
         )
-
-    def _brake(self) -> np.ndarray | None:
-        """The command of a tick without a row; None where the arm is not ours to command."""
-        if self.guard.last is None:
-            return None
-        if self.guard.standing and (self._releasing or self._moved(self.guard.last)):
-            self.let_go()
-            return None
-        return self.guard.brake()
-
-    def _moved(self, command: np.ndarray) -> bool:
-        """Whether a standing arm was moved by something else (by hand, by its own safety), which
-        commanding its old pose would undo at once as soon as it could."""
-        if self._seen is None:
-            return False
-        away = np.abs(self._seen - command) > self.config.tracking_tolerance
-        away &= ~self.buffer.held  # a gripper on an object never gets there
-        self._stood += 1
-        if not away.any():
-            self._settled = True
-            return False
-        if not self._settled and self._stood * self.config.period < SETTLING:
-            return False  # it still comes after its command
-        self.counters.rebases += 1
-        self._standing_reason += f"; {self.names[int(away.argmax())]} {LEFT_ALONE}"
-        return True
 
     def _run_out(self, tick: int) -> None:
         """The plan ended with nothing behind it."""
