@@ -13,6 +13,9 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     add_norm,
     attention,
     flow_step,
+    fp8_norm,
+    fp8_rows,
+    fp8_skinny,
     gated_activation,
     gated_linear,
     letterbox,
@@ -87,9 +90,35 @@ KERNELS = {
 }  # fmt: skip
 
 
+SMALL = "*fp8e4nv"
+FP8_KERNELS = {
+    "fp8_norm": (
+        fp8_norm.fp8_norm_kernel,
+        {"branch_ptr": "*bf16", "out_ptr": SMALL, "eps": "fp32"},
+        {"PARTS": 1, "SCALED": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
+         "HAS_SHIFT": True, "RMS": False, "QUANTISED": True, "BLOCK": 1024},
+    ),
+    "fp8_rows": (
+        fp8_rows.fp8_rows_kernel,
+        {"x_ptr": "*bf16", "out_ptr": SMALL},
+        {"BLOCK": 4096, "SCALED": True, "HAS_BIAS": True, "ACTIVATION": "gelu_tanh",
+         "GATED": True},
+    ),
+    "fp8_skinny": (
+        fp8_skinny.fp8_skinny_kernel,
+        {"x_ptr": HALF, "w_ptr": SMALL, "out_ptr": HALF},
+        {"DEPTH_PER_SPLIT": 512, "LINES": 4, "ROWS": 64, "COLUMNS": 64, "DEPTH": 128,
+         "HAS_BIAS": True, "ACTIVATION": "silu", "GATED": True, "IEEE": False},
+    ),
+}  # fmt: skip
+KERNELS |= FP8_KERNELS
+
+
 @pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiles(name, capability):
+    if name in FP8_KERNELS and capability < 89:
+        pytest.skip("FP8 units came with 8.9")
     kernel, types, constants = KERNELS[name]
     constants = {**constants, "PDL": capability >= 90}
     signature = {

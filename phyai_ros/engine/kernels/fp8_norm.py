@@ -88,7 +88,7 @@ def fp8_norm_kernel(
     if HAS_SHIFT:
         h += shift
     if QUANTISED:
-        _quantise(h, out_ptr, out_scale_ptr, row, width, at, inside)
+        _quantise(h, out_ptr, out_scale_ptr, row, width, at, inside, 1.0)
     else:
         tl.store(out_ptr + row * width + at, h.to(out_ptr.dtype.element_ty), mask=inside)
 

@@ -53,11 +53,11 @@ def reference(
 
 
 @jit
-def _quantise(y, out_ptr, scale_ptr, row, N, at, inside):
-    """Store one row [BLOCK] of y as E4M3, and its scale."""
+def _quantise(y, out_ptr, scale_ptr, row, N, at, inside, factor):
+    """Store one row [BLOCK] of y as E4M3, and its scale times ``factor``."""
     most = tl.max(tl.where(inside, tl.abs(y), 0.0), 0)
     scale = tl.where(most == 0.0, 1.0, most / 448.0)
-    tl.store(scale_ptr + row, scale)
+    tl.store(scale_ptr + row, scale * factor)
     small = (y * (1.0 / scale)).to(out_ptr.dtype.element_ty)
     tl.store(out_ptr + row * N + at, small, mask=inside)
 
@@ -78,8 +78,8 @@ def fp8_rows_kernel(
     if PDL:
         tl.extra.cuda.gdc_wait()
     here = x_ptr + row * N * (2 if GATED else 1) + at
-    y = tl.load(here, mask=inside, other=0.0).to(tl.float32)
-    factor = 1.0
+    y = tl.load(here, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
+    rest = 1.0  # what the row's scale takes over
     if SCALED:
         factor = tl.load(rows_ptr + row)
         y *= factor * tl.load(columns_ptr + at, mask=inside, other=0.0)
@@ -87,11 +87,12 @@ def fp8_rows_kernel(
         y += bias
     y = _activate(y, ACTIVATION)
     if GATED:
-        up = tl.load(here + N, mask=inside, other=0.0).to(tl.float32)
+        up = tl.load(here + N, mask=inside, other=0.0, eviction_policy="evict_first")
+        y *= up.to(tl.float32)
         if SCALED:
-            up *= factor * tl.load(columns_ptr + N + at, mask=inside, other=0.0)
-        y *= up
-    _quantise(y, out_ptr, scale_ptr, row, N, at, inside)
+            y *= tl.load(columns_ptr + N + at, mask=inside, other=0.0)
+            rest = factor
+    _quantise(y, out_ptr, scale_ptr, row, N, at, inside, rest)
 
 
 def fused(
@@ -116,6 +117,6 @@ def fused(
     fp8_rows_kernel[(m,)](
         values, *scales, values if bias is None else bias, out, scale, n, BLOCK=block,
         SCALED=isinstance(x, Product), HAS_BIAS=bias is not None, ACTIVATION=activation,
-        GATED=gated, PDL=dependent, num_warps=warps or max(4, min(16, block // 1024)), **options,
+        GATED=gated, PDL=dependent, num_warps=warps or max(4, min(32, block // 512)), **options,
     )  # fmt: skip
     return QuantizedRows(out, scale)

@@ -26,9 +26,9 @@ def reference(
     eps: float = 1e-6,
 ) -> torch.Tensor | None:
     """y [B T, (heads + 2 kv) d], in parts [parts, B T, ...], or before its scales. cos, sin
-    float32 [B or 1, T, d]. key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS weights of queries and of
-    keys, [d] each. kv may be 0: queries alone. -> queries [B, T, heads, d] in the cache's dtype,
-    None where heads is 0."""
+    float32 [B or 1, T, d]. key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS
+    weights of queries and of keys, [d] each. kv may be 0: queries alone. -> queries [B, T, heads,
+    d] in the cache's dtype, None where heads is 0."""
     batch, kv, _, d = key.shape
     if isinstance(y, Product):
         y = y.scaled() if y.bias is None else y.scaled() + y.bias

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels._triton import INTERPRETED, jit, power_of_two, tl
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,27 @@ def _prefetch(pointers):
     )  # fmt: skip
 
 
+if INTERPRETED:  # no assembly there
+
+    @jit
+    def _reciprocal(x):
+        return 1.0 / x
+else:
+
+    @jit
+    def _reciprocal(x):
+        """Within a rounding of float32, in one instruction instead of division's dozen."""
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
 @jit
 def _activate(x, ACTIVATION: tl.constexpr):
-    if ACTIVATION == "gelu_tanh":
-        x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    if ACTIVATION == "gelu_tanh":  # x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))
+        x = x * _reciprocal(1.0 + tl.exp2(x * (-2.302208198144325 - 0.1029432397 * x * x)))
     elif ACTIVATION == "silu":
-        x = x * tl.sigmoid(x)
+        x = x * _reciprocal(1.0 + tl.exp2(-1.4426950408889634 * x))
     elif ACTIVATION == "relu":
         x = tl.maximum(x, 0.0)
     return x

@@ -70,7 +70,7 @@ _FEW = (
 )  # fmt: skip
 """For few queries over many keys."""
 _MANY = (
-    Blocks(64, 64, 1), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4), Blocks(128, 128, 1, 1, 8),
+    Blocks(64, 64, 1), Blocks(64, 64, 1, 3), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4),
 )  # fmt: skip
 
 
