@@ -44,6 +44,8 @@ class Runner:
         self.selector = selector
         self._solve = solver.resolve(adapter.solver)
         self._captured: Captured | None = None
+        with _current(device):
+            self._clock = StageClock(device)
         self.refresh()
 
     @property
@@ -188,7 +190,8 @@ class Runner:
         self, observations: Sequence[Observation], rest: Rest, special: bool
     ) -> list[ActionChunk]:
         adapter = self.adapter
-        clock = StageClock(self.device)
+        clock = self._clock
+        clock.start()
         replayed, rest = None, cache(rest)
         if self._captured is not None and not special:
             replayed = self._captured.replay(observations, rest, clock)

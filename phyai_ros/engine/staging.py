@@ -7,6 +7,7 @@ An adapter whose ``prepare`` is two parts, ``stage`` on the host and ``place`` o
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Stack:
     """Arrays of one shape and dtype, to lie side by side on the device: [len, *shape]. They are
     read when the request is written, not copied before."""
 
+    STACK = True
+
     def __init__(self, arrays: Sequence[np.ndarray]):
         self.arrays = tuple(arrays)
         self.shape = (len(self.arrays), *self.arrays[0].shape)
@@ -32,7 +35,30 @@ class Stack:
 
     def write(self, out: np.ndarray) -> None:
         for row, array in zip(out, self.arrays, strict=True):
-            np.copyto(row, array)
+            copy(row, array)
+
+
+COPY_THREADS = 4
+"""Of torch's, best for copying a request's images; with more, some requests wait for the last."""
+
+_LARGE = 1 << 18
+"""Bytes from which a copy is worth several threads."""
+
+
+def copy(out: np.ndarray, array: np.ndarray) -> None:
+    """Large arrays by torch's threads: one alone reads 6 GB/s, a third of a millisecond for three
+    cameras. out: contiguous."""
+    if array.nbytes < _LARGE or not array.flags.c_contiguous:
+        np.copyto(out, array)
+    else:
+        _bytes_at(out).copy_(_bytes_at(array))
+
+
+def _bytes_at(array: np.ndarray) -> torch.Tensor:
+    """The memory of a contiguous array; unlike torch.from_numpy, also of one that is read only."""
+    where = ctypes.c_ubyte * array.nbytes
+    memory = where.from_address(array.__array_interface__["data"][0])
+    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 Host = np.ndarray | torch.Tensor | Stack

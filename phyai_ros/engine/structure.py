@@ -11,52 +11,63 @@ from typing import Any
 import numpy as np
 import torch
 
+_LEAF, _SEQUENCE, _DICT, _RECORD, _VALUE = range(5)
+_kinds: dict[type, int] = {}
+"""By type: asking takes longer than all else in the way of a request."""
+
+
+def _kind(of: type) -> int:
+    known = _kinds.get(of)
+    if known is None:
+        if issubclass(of, torch.Tensor | np.ndarray) or hasattr(of, "STACK"):
+            known = _LEAF
+        elif issubclass(of, tuple | list):
+            known = _SEQUENCE
+        elif issubclass(of, dict):
+            known = _DICT
+        elif dataclasses.is_dataclass(of) or hasattr(of, "differentiates"):  # solver.Guide
+            known = _RECORD
+        else:
+            known = _VALUE
+        _kinds[of] = known
+    return known
+
 
 def flatten(value: Any) -> tuple[list[Any], Any]:
     """-> the tensors and arrays in order, and a hashable description of everything else. Knows
-    tensors, numpy arrays, what has ``arrays`` (``staging.Stack``), tuples, lists, dicts,
-    dataclasses and guides; any other value must be hashable."""
+    tensors, numpy arrays, ``staging.Stack``, tuples, lists, dicts, dataclasses and guides; any
+    other value must be hashable."""
     leaves: list[Any] = []
     return leaves, _describe(value, leaves)
 
 
-def _is_leaf(value: Any) -> bool:
-    return isinstance(value, torch.Tensor | np.ndarray) or hasattr(value, "arrays")
+def _describe(value: Any, leaves: list[Any]) -> Any:
+    of = type(value)
+    kind = _kind(of)
+    if kind == _LEAF:
+        leaves.append(value)
+        return tuple(value.shape), value.dtype
+    if kind == _VALUE:
+        return value
+    if kind == _SEQUENCE:
+        return of, *[_describe(v, leaves) for v in value]
+    items = value.items() if kind == _DICT else vars(value).items()
+    return of, *[(k, _describe(v, leaves)) for k, v in items]
 
 
-def _describe(value: Any, tensors: list[Any]) -> Any:
-    if _is_leaf(value):
-        tensors.append(value)
-        return ("tensor", tuple(value.shape), value.dtype)
-    if isinstance(value, tuple | list):
-        return (type(value), tuple(_describe(v, tensors) for v in value))
-    if isinstance(value, dict):
-        return (dict, tuple((k, _describe(v, tensors)) for k, v in value.items()))
-    if _is_record(value):
-        fields = tuple((k, _describe(v, tensors)) for k, v in vars(value).items())
-        return (type(value), fields)
-    return ("value", value)
-
-
-def _is_record(value: Any) -> bool:
-    """A dataclass, or a guide (``solver.Guide``)."""
-    return hasattr(value, "differentiates") or (
-        dataclasses.is_dataclass(value) and not isinstance(value, type)
-    )
-
-
-def replace(value: Any, tensors: Iterator[Any]) -> Any:
-    """``value`` with its tensors and arrays taken from ``tensors``, in ``flatten``'s order."""
-    if _is_leaf(value):
-        return next(tensors)
-    if isinstance(value, tuple | list):
-        new = [replace(v, tensors) for v in value]
+def replace(value: Any, leaves: Iterator[Any]) -> Any:
+    """``value`` with its tensors and arrays taken from ``leaves``, in ``flatten``'s order."""
+    kind = _kind(type(value))
+    if kind == _LEAF:
+        return next(leaves)
+    if kind == _SEQUENCE:
+        new = [replace(v, leaves) for v in value]
         return type(value)(*new) if hasattr(value, "_fields") else type(value)(new)
-    if isinstance(value, dict):
-        return {k: replace(v, tensors) for k, v in value.items()}
-    if _is_record(value):
+    if kind == _DICT:
+        return {k: replace(v, leaves) for k, v in value.items()}
+    if kind == _RECORD:
         twin = copy.copy(value)
         for k, v in vars(value).items():
-            object.__setattr__(twin, k, replace(v, tensors))
+            object.__setattr__(twin, k, replace(v, leaves))
         return twin
     return value

@@ -37,13 +37,14 @@ def check_observation(observation: Observation, spec: PolicySpec) -> None:
 
 
 def _check_image(key: str, image: np.ndarray) -> None:
+    if image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size:
+        return
     if np.issubdtype(image.dtype, np.floating) and not np.isfinite(image).all():
         raise PolicyError(f"camera {key!r}: pixels are not finite")
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
-        raise PolicyError(
-            f"camera {key!r}: expected uint8 [height, width, 3] RGB, "
-            f"found {image.dtype} {list(image.shape)}"
-        )
+    raise PolicyError(
+        f"camera {key!r}: expected uint8 [height, width, 3] RGB, "
+        f"found {image.dtype} {list(image.shape)}"
+    )
 
 
 def check_guidance(guidance: Guidance, spec: PolicySpec) -> None:

@@ -8,6 +8,7 @@ request from the newest frame. Neither waits for the other.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.engine.runner import SELECTORS
+from phyai_ros.engine.staging import COPY_THREADS
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import (
     convert,
@@ -70,7 +72,13 @@ PARAMETERS = (
         "the handoff method of handoff_node; guided ones need a policy that can be guided so",
         choices=methods.NAMES,
     ),
-    Parameter("threads", 0, "CPU threads of the policy; 0: torch decides", low=0, high=256),
+    Parameter(
+        "threads",
+        0,
+        "CPU threads of the policy; 0: torch decides, and on a GPU a few",
+        low=0,
+        high=256,
+    ),
     Parameter("instruction", "", "the task in words, for requests that bring none"),
     Parameter(
         "observation_timeout",
@@ -123,14 +131,17 @@ class PolicyNode(lifecycle.ManagedNode):
         model, source = model_file.load(values.model)
         part = model_file.robot_part(model, robot.name, source)
         checkpoint = model_file.checkpoint_path(values.checkpoint or model.checkpoint, source)
-        if values.threads:
-            torch.set_num_threads(values.threads)
+        device = _device(values.device)
+        on_cpu = device == "cpu"
+        threads = values.threads or (0 if on_cpu else min(COPY_THREADS, os.cpu_count() or 1))
+        if threads:
+            torch.set_num_threads(threads)
         started = time.monotonic()
         self._policy = load_policy(
             checkpoint,
             family=model.family,
             embodiment=values.embodiment or part.embodiment,
-            device=_device(values.device),
+            device=device,
             dtype=values.precision,
             revision=None if values.checkpoint else model.revision,
             selector=values.selector,

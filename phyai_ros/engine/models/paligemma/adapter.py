@@ -85,6 +85,7 @@ class FlowAdapter:
         self.model = model
         self.transforms = transforms
         self._warned = False
+        self._relative = np.flatnonzero(transforms.relative)
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""
 
@@ -238,6 +239,7 @@ class FlowAdapter:
     def _offset(self, observation: Observation, dtype: np.dtype) -> np.ndarray:
         """What relative columns are relative to: the observation's own state, column by column."""
         offset = np.zeros(self.spec.action_dim, dtype)
-        where = np.flatnonzero(self.transforms.relative)
-        offset[where] = np.asarray(observation.state)[where].astype(dtype)
+        if self._relative.size:
+            state = np.asarray(observation.state)
+            offset[self._relative] = state[self._relative].astype(dtype)
         return offset
