@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Interbotix' commands without its package: filled, read back, refused. With a package of that name
-over real DDS: test/integration/test_interbotix.py."""
+over real DDS: test/integration/test_aloha_nodes.py."""
 
 import importlib.util
 from array import array
