@@ -4,9 +4,9 @@
 Per work: p50, p99 and least of vision, prefix and solver by events inside one run; the same through
 the reference path, eager, and through torch.compile of it (--compile); how near each stage comes to
 the device's roof; how far the answers are from the reference's. The work 'request' is a whole
-request of pi0.5 from raw images on the host to robot units there; 'configure' loads the full-size
-pi0.5 from local shards in a fresh process and captures it. Adds rows to
-benchmarks/results/engine.jsonl, draws them, and exits with 1 where a bound is not kept.
+request of pi0.5 from raw images on the host to robot units there. Loading, capture and memory are
+full_size.py's. Adds rows to benchmarks/results/engine.jsonl, draws them, and exits with 1 where a
+bound is not kept.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from typing import Any
 import engine_model
 import engine_request
 import engine_roofs
-import full_size
 import record
 import torch
 
 from phyai_ros.engine.layers.tune import Table
 
-OTHER = ("request", "configure")
+OTHER = ("request",)
 WORKS = (*engine_model.BOUNDS_MS, *OTHER)
 STARTED = time.perf_counter()
 
@@ -106,8 +105,6 @@ def one(
     try:
         if work == "request":
             return engine_request.run(device, options.requests), {}
-        if work == "configure":
-            return full_size.configure(), {}
         return engine_model.run(work, device, options, roofs, say)
     except Exception as error:
         traceback.print_exc()

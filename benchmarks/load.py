@@ -83,7 +83,8 @@ def measure(
             peak = max(peak, anonymous(child.pid))
             said = child.stdout.readline()
             time.sleep(SAMPLE_S)
-        said = said or child.stdout.read() or ""
+        os.set_blocking(child.stdout.fileno(), True)
+        said = child.stdout.readline()  # the line before said that it has loaded
         errors = child.communicate()[1]
     if not said:
         raise RuntimeError(f"loading {folder} failed:\n{errors}")
@@ -106,7 +107,7 @@ def anonymous(pid: int) -> int:
 
 
 def child(folder: str, device: str, dtype: str, infer: bool, warm: bool) -> None:
-    """Says when it is ready, waits for a line, loads, says what it took."""
+    """Says when it is ready, waits for a line, loads, says so, and then what it took."""
     import numpy as np
     import torch
 
@@ -123,6 +124,7 @@ def child(folder: str, device: str, dtype: str, infer: bool, warm: bool) -> None
     if device != "cpu":
         torch.cuda.synchronize()
     seconds = time.perf_counter() - started
+    print("loaded", flush=True)
     weights = list(policy.adapter.model.parameters())
     found = {
         "seconds": seconds,
@@ -137,6 +139,7 @@ def child(folder: str, device: str, dtype: str, infer: bool, warm: bool) -> None
             free, whole = torch.cuda.mem_get_info()
             found["device_bytes"] = whole - free
             found["buckets"] = policy.runner.buckets
+    found |= {"first_s": 0.0, "largest_action": 0.0}
     if infer:
         spec, rng = policy.spec, np.random.default_rng(0)
         images = {k: rng.integers(0, 255, (480, 640, 3), dtype=np.uint8) for k in spec.cameras}

@@ -97,7 +97,7 @@ def whole() -> list[str]:
             f"| p99 / p50 of {request.get('requests', request.get('runs'))} whole requests "
             f"| {request['p99_over_p50']:.3f} | 1.03, {_kept(request['p99_over_p50'] <= 1.03)} |",
         ]
-    configure = newest(rows, "work", "configure_s").get("configure")
+    configure = newest(read("full_size.jsonl"), "family", "configure_s").get("pi05")
     if configure is not None:
         lines += [
             f"| loaded from local shards and {configure['buckets']} buckets captured "
@@ -117,21 +117,22 @@ def whole() -> list[str]:
 def loading() -> list[str]:
     """The published sizes from shards."""
     lines = [
-        "| family | parameters | shards | s a GB, disk | s a GB, page cache | host memory beyond "
-        "the model | allowed | first answer |",
+        "| family | parameters | shards | load, s a GB | host memory beyond the model (allowed) "
+        "| capture of buckets | load and capture | device memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    rows = newest(read("full_size.jsonl"), "family", "parameters")
+    rows = newest(read("full_size.jsonl"), "family", "configure_s")
     for family, text in FAMILIES.items():
         row = rows.get(family)
         if row is None:
+            lines.append(f"| {text} | | | not measured | | | | |")
             continue
-        most = row["wanted"]["host_beyond_model_gb_at_most"]
         lines.append(
             f"| {text} | {row['parameters'] / 1e9:.2f} B | {row['shards']} "
-            f"| {row['s_per_gb_from_disk']:.2f} | {row['s_per_gb_from_page_cache']:.2f} "
-            f"| {row['host_beyond_model_gb']:.2f} GB | {most:.2f} GB "
-            f"| {row['first_answer_s']:.1f} s |"
+            f"| {row['s_per_gb_again']:.2f} | {row['host_beyond_model_gb']:.2f} "
+            f"({row['wanted']['host_beyond_model_gb']:.2f}) GB "
+            f"| {row['buckets']} in {row['warm_again_s']:.1f} s | {row['configure_s']:.1f} s "
+            f"| {row['memory_GB']:.1f} GB |"
         )
     return lines
 
