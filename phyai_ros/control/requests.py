@@ -32,6 +32,7 @@ class Requests:
         self.lead = DelayEstimator(config.window, config.warm_up)
         self.delay = DelayEstimator(config.window, config.warm_up)
         self.timeouts = 0
+        self._newest = 0, 0  # lead and delay, warm-up or not
         self._next_id = 1
         self._sent: dict[int, Request] = {}
         self._answered: set[int] = set()
@@ -75,6 +76,7 @@ class Requests:
         sent = self._sent[chunk.request_id]
         self.lead.add(tick - sent.tick)
         self.delay.add(elapsed)
+        self._newest = max(tick - sent.tick, 0), max(elapsed, 0)
         return sent
 
     @property
@@ -115,6 +117,10 @@ class Requests:
     def _build(self, handoff: Handoff, tick: int) -> Request:
         plan = handoff.buffer.plan
         delay, lead = self.expected_delay, self.lead.maximum or 0
+        if handoff.buffer.method.conditioned and self.lead.maximum is None:
+            # A chunk made for fewer rows than it takes is lost, one for more only less fresh: the
+            # first answer counts for that, though not for the estimate.
+            lead, delay = self._newest
         start = handoff.epoch_start
         leftover = np.zeros((0, len(handoff.names)))
         first, committed = tick + 1, 0
@@ -135,7 +141,7 @@ class Requests:
             epoch=handoff.epoch,
             tick=tick,
             not_before=start,
-            expected_delay=delay,
+            expected_delay=self.expected_delay,
             first_time=handoff.axis.time(first),
             joint_names=handoff.names,
             step=self._config.period,
