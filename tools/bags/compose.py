@@ -25,7 +25,7 @@ class Composer:
 
     def __init__(self, writer: BagWriter) -> None:
         self.writer = writer
-        self.types = definitions.store()
+        self.types = definitions.own()
 
     def put(self, topic: str, type_: str, log_ns: int, message: Any) -> None:
         if not self.writer.has(topic):
