@@ -105,7 +105,7 @@ def _overlay_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
     shown = {role: absolute(camera.topic) for role, camera in robot.cameras.items() if camera.mount}
     heard = {*shown.values(), *map(info_topic, shown.values()), *_joints(robot)}
     heard |= {"/phyai/chunk", "/phyai/handoff_state"}
-    return {f"{OVERLAY}/{role}" for role in shown}, heard, ()
+    return {absolute(f"{OVERLAY}/{role}") for role in shown}, heard, ()
 
 
 def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str, ...]]:

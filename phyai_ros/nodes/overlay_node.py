@@ -90,8 +90,8 @@ class OverlayNode(lifecycle.ManagedNode):
         for topic in self._robot.joint_state_topics:
             on = partial(self._on_joints, self._robot.joint_prefixes.get(topic, ""))
             self._listen("joint states", JointState, topic, qos.joint_states(), on)
-        self._listen("chunks", ActionChunk, "/phyai/chunk", qos.chunk(), self._on_chunk)
-        state = "/phyai/handoff_state"
+        self._listen("chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk)
+        state = "phyai/handoff_state"
         self._listen("handoff state", HandoffState, state, qos.handoff_state(), self._on_state)
         timer = steady_timer(self, 1.0 / self._settings.rate, self._draw_all)
         self._active.append(lambda: self.destroy_timer(timer))

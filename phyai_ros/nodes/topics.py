@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-OVERLAY = "/phyai/overlay"
+OVERLAY = "phyai/overlay"
 """The picture of a camera with the plan drawn in is this and the camera's role."""
 
 
