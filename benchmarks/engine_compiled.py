@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Compiled:
             return given[step : step + 1]
         if isinstance(given, list):
             return given[step : step + 1]
-        return given._replace(time=given.time[step : step + 1])
+        return replace(given, time=given.time[step : step + 1])
 
     def stages(self, request: Any) -> Iterator[tuple[str, Any]]:
         inputs, noise, guide = request
