@@ -19,13 +19,6 @@ from torch.nn import functional as F
 _CPU = torch.device("cpu")
 
 
-def upload(image: np.ndarray, device: torch.device) -> torch.Tensor:
-    """uint8 [..., H, W, C] on the host -> uint8 [..., C, H, W] on the device."""
-    if not image.flags.writeable or any(s < 0 for s in image.strides):
-        image = image.copy()  # torch can hold neither
-    return torch.from_numpy(image).to(device, non_blocking=True).movedim(-1, -3)
-
-
 # -- OpenCV ------------------------------------------------------------------------------------
 def cv2_area(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
     """OpenCV's INTER_AREA: the mean over each target pixel's area in float32, rounded to even.

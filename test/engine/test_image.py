@@ -14,11 +14,14 @@ from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
 
 SIZES = ((480, 640), (36, 64), (97, 131), (240, 320))
 TARGETS = ((32, 57), (128, 171), (256, 340), (224, 224), (120, 160), (60, 80))
-CPU = torch.device("cpu")
 
 
 def picture(size, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+
+
+def planes(raw):
+    return torch.from_numpy(raw).permute(2, 0, 1)
 
 
 def back(planes):
@@ -30,7 +33,7 @@ def back(planes):
 def test_area_is_opencv(size, target):
     raw = picture(size)
     expected = cv2.resize(raw, target[::-1], interpolation=cv2.INTER_AREA)
-    found = back(image.cv2_area(image.upload(raw, CPU), *target))
+    found = back(image.cv2_area(planes(raw), *target))
     np.testing.assert_array_equal(found, expected)
 
 
@@ -39,7 +42,7 @@ def test_area_is_opencv(size, target):
 def test_bilinear_is_pillow(size, target):
     raw = picture(size, 1)
     expected = np.asarray(Image.fromarray(raw).resize(target[::-1], Image.Resampling.BILINEAR))
-    found = back(image.pil_bilinear(image.upload(raw, CPU), *target))
+    found = back(image.pil_bilinear(planes(raw), *target))
     np.testing.assert_array_equal(found, expected)
 
 
@@ -65,7 +68,7 @@ def test_groot_pixels(name):
     raw = np.load(GOLDEN / "preprocess/images/raw.npz")[which]
     rules = ImageRules.parse(_INFO["configurations"][configuration], None, "fixture")
     vision = GrootConfig.parse({}, "published").vision
-    found = back(rules.transform(image.upload(raw, CPU)))
+    found = back(rules.transform(planes(raw)))
     compared = 0
     for key in arrays.files:
         if key.startswith(name):
