@@ -3,12 +3,14 @@
 PYTHON ?= python3
 ROS_VENV := .venv/bin
 ARGS ?=
+EXAMPLES ?= 2000
 
-.PHONY: help demo msgs build env test-env docs-env test test-fast lint docs soak bench bench-gpu clean distclean
+.PHONY: help demo msgs build env test-env docs-env test test-fast fuzz coverage lint docs soak bench bench-gpu clean distclean
 
 help:
 	@echo "make demo       run the GR00T policy on a simulated UR10e (30 s); writes runs/demo"
 	@echo "make test       the whole test suite; make test-fast leaves out the slow part"
+	@echo "make fuzz       the fuzz tests with EXAMPLES=2000 each; make coverage: of control/ and nodes/"
 	@echo "make lint       ruff and mypy"
 	@echo "make soak       half an hour of faults, and a verdict; ARGS=\"--minutes 3\" for a short one"
 	@echo "make docs       the pages of docs/ and the API from the docstrings, into .build/site"
@@ -36,6 +38,12 @@ test: test-env
 
 test-fast: test-env
 	@$(ROS_VENV)/python scripts/run_tests.py --fast $(ARGS)
+
+fuzz: test-env
+	@PHYAI_FUZZ_EXAMPLES=$(EXAMPLES) bash -c '. scripts/env.sh && python -m pytest test/fuzz --timeout 0 $(ARGS)'
+
+coverage: test-env
+	@bash -c '. scripts/env.sh && python scripts/coverage.py $(ARGS)'
 
 lint: test-env
 	@$(ROS_VENV)/ruff check .

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import children
@@ -79,12 +80,13 @@ def robot_file(folder: Path) -> Path:
     return path
 
 
-def measure(arguments: argparse.Namespace, folder: Path) -> dict:
+@contextlib.contextmanager
+def running(arguments: argparse.Namespace, folder: Path, seconds: float) -> Iterator[Watcher]:
+    """The graph, executing and warmed up, for so many seconds at least."""
     robot = robot_file(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     node = ("--ros-args", "-p", f"robot:={robot}", "-p", "instruction:=reach the red block")
-    watched = WARM_UP + arguments.seconds
-    source = ("--seconds", str(watched + 60.0))
+    source = ("--seconds", str(WARM_UP + seconds + 60.0))
     handoff = (
         *("-p", f"execution_horizon:={arguments.execution_horizon}"),
         *("-p", f"realtime_priority:={arguments.realtime_priority}"),
@@ -104,6 +106,11 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict:
         watcher = Watcher()
         watcher.wait_until_executing(60.0)
         watcher.spin(WARM_UP)
+        yield watcher
+
+
+def measure(arguments: argparse.Namespace, folder: Path) -> dict:
+    with running(arguments, folder, arguments.seconds) as watcher:
         first, chunks = len(watcher.states), len(watcher.inference)
         watcher.spin(arguments.seconds)
         return summarise(watcher.states[first:], watcher.inference[chunks:], arguments)

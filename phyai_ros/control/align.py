@@ -62,7 +62,11 @@ class ObservationAligner:
         self._streams = {c.name: c for c in cameras}
         reorder = self.config.reorder
         self._cameras = {c.name: CameraBuffer(c.name, c.depth, reorder) for c in cameras}
-        self._joints = {j: JointBuffer(j, self.config.joint_depth, reorder) for j in joints}
+        speed = self.config.joint_speed
+        self._joints = {
+            j: JointBuffer(j, self.config.joint_depth, reorder, speed=speed.get(j, math.inf))
+            for j in joints
+        }
         self._posture: dict[str, float] = {}
         self._sources: dict[str, set[str]] = {}
         self._last_now = -math.inf

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -21,6 +21,7 @@ class Reason(str, Enum):
     ZERO_STAMP = "zero_stamp"
     FUTURE_STAMP = "future_stamp"
     FROZEN = "frozen"
+    JUMPING = "jumping"
     NOT_YET = "not_yet"
 
 
@@ -71,7 +72,9 @@ class AlignConfig:
     joint_depth: samples kept of each joint. reorder: how far back a late message may be before it
     means that time went back. future: how far ahead of the clock a stamp may be.
     frozen_after: a camera whose pixels did not change for this long while a joint moved by
-    frozen_motion (rad or m) is frozen; infinity never says so.
+    frozen_motion (rad or m) is frozen; infinity never says so. joint_speed: of a joint, rad or m a
+    second, the fastest that it can move; one whose samples contradict that several times over is
+    sent by two publishers, or somebody set it elsewhere. Joints left out may do anything.
     """
 
     joint_max_age: float = 0.2
@@ -81,3 +84,4 @@ class AlignConfig:
     future: float = 0.05
     frozen_after: float = 0.5
     frozen_motion: float = 0.05
+    joint_speed: Mapping[str, float] = field(default_factory=dict)

@@ -13,6 +13,13 @@ import numpy as np
 
 from phyai_ros.control.frame import NotReady, Reason
 
+IMPLAUSIBLE = 5.0
+"""Times its fastest at which a joint was not moved but is said to be elsewhere."""
+LEAST_JUMP = 0.05
+"""rad or m that a position may always change by: stamps of a driver are not that exact."""
+SETTLED = 0.2
+"""Seconds without a jump after which a joint is believed again."""
+
 
 class BackInTime(Exception):  # noqa: N818
     """A stamp so far before its stream's newest one that time itself must have gone back."""
@@ -130,8 +137,11 @@ class CameraBuffer(Stream):
 @dataclass
 class JointBuffer(Stream):
     """Positions of one joint. source: who publishes it. bad_stamp: of the newest value that was
-    not finite."""
+    not finite. speed: a second, the fastest that the joint can move. jump: of the newest sample
+    that nothing could have moved it to: stamp, position before, position."""
 
+    speed: float = math.inf
+    jump: tuple[float, float, float] = (-math.inf, 0.0, 0.0)
     source: str = ""
     bad_stamp: float = -math.inf
     bad_value: float = 0.0
@@ -143,6 +153,11 @@ class JointBuffer(Stream):
             self.bad_stamp, self.bad_value = stamp, position
             self.dropped["non_finite"] += 1
             return
+        if self.stamps:
+            apart = abs(position - self.samples[-1])
+            elapsed = abs(stamp - self.stamps[-1])  # a late message lies before the newest
+            if apart > IMPLAUSIBLE * self.speed * elapsed + LEAST_JUMP:
+                self.jump = (stamp, self.samples[-1], position)
         self.insert(stamp, position)
 
     def at(
@@ -161,6 +176,13 @@ class JointBuffer(Stream):
             )
         self.check_came()
         age = now - self.stamps[-1]
+        if self.stamps[-1] - self.jump[0] < SETTLED:
+            _, was, is_ = self.jump
+            raise NotReady(
+                Reason.JUMPING,
+                self.name,
+                f"from {was:.3f} to {is_:.3f} between two messages: do two publishers send it?",
+            )
         if age > max_age:
             raise NotReady(
                 Reason.TOO_OLD, self.name, f"newest is {age:.3f} s old, allowed {max_age:g} s"
@@ -185,6 +207,7 @@ class JointBuffer(Stream):
     def clear(self) -> None:
         super().clear()
         self.bad_stamp, self.source = -math.inf, ""
+        self.jump = (-math.inf, 0.0, 0.0)
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:

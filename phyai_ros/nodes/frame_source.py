@@ -61,8 +61,12 @@ def make_aligner(robot: Robot, binding: Binding, **settings: Any) -> Observation
         )
         for role in binding.cameras
     ]
-    config = AlignConfig(joint_max_age=robot.joint_max_age, max_skew=robot.max_skew, **settings)
-    return ObservationAligner(cameras, robot.joint_names, config)
+    own = {
+        "joint_max_age": robot.joint_max_age,
+        "max_skew": robot.max_skew,
+        "joint_speed": {name: joint.velocity for name, joint in robot.joints.items()},
+    }
+    return ObservationAligner(cameras, robot.joint_names, AlignConfig(**{**own, **settings}))
 
 
 class _Waiting:

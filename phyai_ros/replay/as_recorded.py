@@ -50,8 +50,8 @@ class Answers:
         self._session = session
         self._timeline = timeline
         self._collector = collector
-        # Whether a camera stood still depends on what came in between; live it was judged already.
-        self._feeder = Feeder(session, collector, frozen_after=math.inf)
+        # What stood still or jumped depends on what came in between; live it was judged already.
+        self._feeder = Feeder(session, collector, frozen_after=math.inf, joint_speed={})
         self._requests: dict[tuple[int, int], Request] = {}
         names = [*timeline.cameras, *timeline.joints]
         self._queues: dict[str, deque[ImageCame | JointsCame]] = {n: deque() for n in names}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from phyai_ros.nodes.convert import MessageError
 from phyai_ros.nodes.frame_source import FrameSource, deliver_image, make_aligner
@@ -23,7 +24,7 @@ class Feeder:
     """now: seconds, the bag's clock; whoever drives the replay sets it. settings: of AlignConfig,
     where they are not to be the live ones."""
 
-    def __init__(self, session: Session, collector: Collector, **settings: float) -> None:
+    def __init__(self, session: Session, collector: Collector, **settings: Any) -> None:
         self.now = 0.0
         self.aligner = make_aligner(session.robot, session.binding, **settings)
         self.source = FrameSource(self.aligner, lambda: self.now)

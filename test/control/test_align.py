@@ -281,3 +281,50 @@ def test_refusals_are_counted_by_reason_and_stream():
     for _ in range(3):
         refusal(aligner, T)
     assert aligner.counters.refused == {"never_came:scene": 3}
+
+
+def twice(apart, seconds=1.0, speed=2.0):
+    """A joint at 100 Hz that moves at its limit, and a second publisher that says it is elsewhere,
+    half a period later on the same topic. The aligner's answers, once a camera period."""
+    aligner = make(joint_speed={"a": speed, "b": speed})
+    told = []
+    for k in range(round(100 * seconds)):
+        at = T + k / 100
+        true = speed * k / 100
+        aligner.add_joints("js", at, {"a": true, "b": 0.0})
+        if apart is not None:
+            aligner.add_joints("js", at + 0.005, {"a": true + apart, "b": 0.0})
+        if k % 5 == 0:
+            aligner.add_image("scene", at, image(k % 200))
+            aligner.add_image("wrist", at, image(k % 199))
+            try:
+                told.append(aligner.assemble(at + 0.006).joints["a"])
+            except NotReady as refusal:
+                told.append((refusal.reason, refusal.stream))
+    return told[1:]
+
+
+@pytest.mark.parametrize("apart", [0.2, -1.5, 57.0])
+def test_a_joint_that_two_publishers_put_in_two_places_is_refused_by_name(apart):
+    """Nothing tells which of the two is true, and a chunk of relative actions would be anchored at
+    either."""
+    assert set(twice(apart)) == {(Reason.JUMPING, "a")}
+
+
+def test_a_joint_at_its_fastest_and_two_publishers_that_agree_are_fine():
+    assert all(isinstance(value, float) for value in twice(None))
+    assert all(isinstance(value, float) for value in twice(0.001))
+
+
+def test_an_arm_that_was_set_elsewhere_is_believed_again_after_a_moment():
+    """A simulator's reset."""
+    aligner = make(joint_speed={"a": 2.0})
+    last = run(aligner, 0.3, 0.0)
+    for k in range(60):
+        at = last + 0.02 + k / 100
+        aligner.add_joints("js", at, {"a": 3.0, "b": 3.0})
+        aligner.add_image("scene", at, image(k))
+        aligner.add_image("wrist", at, image(k + 60))
+        if k == 5:
+            assert refusal(aligner, at) == (Reason.JUMPING, "a")
+    assert aligner.assemble(at).joints["a"] == 3.0

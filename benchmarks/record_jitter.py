@@ -1,0 +1,114 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Does recording disturb the control timer? Jitter of handoff_node with and without it.
+
+The graph of benchmarks/handoff.py (handoff at 100 Hz, policy_node inferring, three 640x480 cameras
+at 30 Hz), watched in turns: a stretch without the recorder, one with it, and so on, in one run, so
+that what else the machine does falls on both. Adds a row to benchmarks/results/record.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import children
+import handoff
+import numpy as np
+import rclpy
+import record
+
+SETTLE = 2.0
+"""Seconds after the recorder began or ended that are left out."""
+WORST_MISSED = 0
+ALLOWED = 0.5
+"""ms by which recording may raise the p99: a quarter of the bound on the whole."""
+
+
+def stretch(watcher: handoff.Watcher, seconds: float) -> tuple[list[float], int]:
+    """Jitter of the ticks of so many seconds, ms, and how many were missed."""
+    watcher.spin(SETTLE)
+    first = len(watcher.states)
+    watcher.spin(seconds)
+    states = watcher.states[first:]
+    missed = states[-1].missed_ticks - states[0].missed_ticks
+    return [abs(s.tick_jitter) * 1e3 for s in states], missed
+
+
+def measure(arguments: argparse.Namespace, folder: Path) -> dict:
+    jitter: dict[bool, list[float]] = {False: [], True: []}
+    missed, recorded = {False: 0, True: 0}, 0
+    total = 2 * arguments.turns * (arguments.seconds + SETTLE + 10.0)
+    with handoff.running(arguments, folder, total) as watcher:
+        robot = folder / "ur10e_bench.yaml"
+        for turn in range(arguments.turns):
+            for on in (False, True):
+                if not on:
+                    found, lost = stretch(watcher, arguments.seconds)
+                else:
+                    bag = folder / f"bag{turn}"
+                    words = ("-m", "phyai_ros.tools", "record", "--robot", robot, "--out", bag)
+                    with children.python(
+                        *words, "--storage", arguments.storage, stop=signal.SIGINT,
+                        env=dict(os.environ), stdin=subprocess.PIPE, stdout=sys.stderr,
+                    ):  # fmt: skip
+                        watcher.spin(4.0)  # Python starts, the subscriptions are matched
+                        found, lost = stretch(watcher, arguments.seconds)
+                    recorded += sum(f.stat().st_size for f in bag.iterdir())
+                jitter[on] += found
+                missed[on] += lost
+    p99 = {on: float(np.percentile(jitter[on], 99)) for on in (False, True)}
+    return {
+        "storage": arguments.storage,
+        "turns": arguments.turns,
+        "ticks_without": len(jitter[False]),
+        "ticks_with": len(jitter[True]),
+        "jitter_p50_ms_without": round(float(np.median(jitter[False])), 4),
+        "jitter_p50_ms_with": round(float(np.median(jitter[True])), 4),
+        "jitter_p99_ms_without": round(p99[False], 4),
+        "jitter_p99_ms_with": round(p99[True], 4),
+        "missed_without": missed[False],
+        "missed_with": missed[True],
+        "recorded_mb": round(recorded / 1e6, 1),
+        "realtime_priority": arguments.realtime_priority,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of one stretch")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap")
+    parser.add_argument("--execution-horizon", type=int, default=4, help="rows of 50 ms")
+    parser.add_argument("--realtime-priority", type=int, default=50)
+    arguments = parser.parse_args()
+    os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    rclpy.init()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(arguments, Path(folder))
+    rclpy.shutdown()
+    added = found["jitter_p99_ms_with"] - found["jitter_p99_ms_without"]
+    passed = added <= ALLOWED and found["missed_with"] <= found["missed_without"]
+    entry = record.row(
+        "record",
+        {
+            "what": "handoff_node at 100 Hz with and without phyai-ros record, in turns",
+            **found,
+            "wanted": {"p99_ms_added_at_most": ALLOWED, "missed_ticks_added": WORST_MISSED},
+            "passed": passed,
+        },
+    )
+    record.save("record.jsonl", entry)
+    print(json.dumps(entry))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
