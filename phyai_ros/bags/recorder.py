@@ -99,7 +99,7 @@ class BagRecorder:
             self.failure = f"{type(error).__name__}: {error}; {kept}"
 
     def _write(self) -> None:
-        due = look = time.monotonic()
+        due, look = time.monotonic() + FLUSH_EVERY, time.monotonic() + LOOK_EVERY
         while True:
             with self._condition:
                 if not self._queue and not self._stop:

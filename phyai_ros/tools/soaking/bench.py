@@ -25,6 +25,7 @@ from typing import Any
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import String
 
@@ -33,19 +34,17 @@ from phyai_ros.nodes import qos
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.soaking.faults.instructions import storm
 from phyai_ros.tools.soaking.faults.messages import Tamper
-from phyai_ros.tools.soaking.faults.tampers import tamper
+from phyai_ros.tools.soaking.faults.tampers import CLOCK, JOINTS, tamper
 
 STORM = "instructions_storm"
 STORM_PERIOD = 0.02
 
 
 class Link:
-    """One topic, passed on as serialised bytes. camera: its role, None for joint states."""
+    """One topic, passed on as serialised bytes. stream: as ``tamper`` calls it."""
 
-    def __init__(
-        self, node: Any, kind: Any, topic: str, raw: str, profile: Any, camera: str | None
-    ):
-        self.camera = camera
+    def __init__(self, node: Any, kind: Any, topic: str, raw: str, profile: Any, stream: str):
+        self.stream = stream
         self._tamper: Tamper | None = None
         self._lock = threading.Lock()
         self._late: list[tuple[float, int, bytes]] = []
@@ -84,15 +83,17 @@ class Link:
 class Bench:
     """Every link of a robot, and the person at the keyboard."""
 
-    def __init__(self, node: Any, robot: Robot, raw: str) -> None:
+    def __init__(self, node: Any, robot: Robot, raw: str, *, clock: bool) -> None:
         self._links = [
             Link(node, Image, camera.topic, raw + camera.topic, qos.camera(), role)
             for role, camera in robot.cameras.items()
         ]
         self._links += [
-            Link(node, JointState, topic, raw + topic, qos.joint_states(), None)
+            Link(node, JointState, topic, raw + topic, qos.joint_states(), JOINTS)
             for topic in robot.joint_state_topics
         ]
+        if clock:
+            self._links.append(Link(node, Clock, "/clock", f"{raw}/clock", qos.clock(), CLOCK))
         self._instruction = node.create_publisher(String, "/instruction", qos.instruction())
         self._storm = threading.Event()
         node.create_timer(0.005, self._flush)
@@ -113,7 +114,7 @@ class Bench:
             thread.start()
         else:
             for link in self._links:
-                link.set(tamper(command["kind"], command["parameters"], link.camera))
+                link.set(tamper(command["kind"], command["parameters"], link.stream))
 
     def _rage(self, stop: threading.Event, seed: int) -> None:
         texts = storm(random.Random(seed))
@@ -137,13 +138,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--robot", required=True)
     parser.add_argument("--raw", required=True, help="prefix of the robot's own sensor topics")
+    parser.add_argument(
+        "--clock", action="store_true", help="time is simulated: pass it on as well"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(PermissionError):
         os.nice(-10)  # a starved bench would be a fault that nobody asked for
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node("phyai_soak_bench")
-    bench = Bench(node, robots.load(options.robot), options.raw)
+    bench = Bench(node, robots.load(options.robot), options.raw, clock=options.clock)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
 

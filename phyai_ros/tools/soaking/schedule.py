@@ -14,10 +14,11 @@ INSTANT = (0.0, 0.0)
 
 @dataclass(frozen=True)
 class Robot:
-    """What faults are about. cameras: roles. joints: names."""
+    """What faults are about. cameras: roles. joints: names. clock: whether time is simulated."""
 
     cameras: Sequence[str]
     joints: Sequence[str]
+    clock: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Kind:
     /diagnostics, as "status name: message", must match; {parameter} stands for a parameter's
     value; None: nobody is bound to notice. must_show: whether it must be named also where the arm
     went on all the same. seen_moving: nobody can tell while the arm stands. deadly: it ends
-    processes. each_camera: comes once a camera."""
+    processes. each_camera: comes once a camera. of_clock: only where time is simulated."""
 
     name: str
     duration: tuple[float, float]
@@ -57,6 +58,7 @@ class Kind:
     seen_moving: bool = False
     deadly: bool = False
     each_camera: bool = False
+    of_clock: bool = False
 
 
 KINDS = (
@@ -103,6 +105,13 @@ KINDS = (
         lambda r, _: {"seconds": r.choice([-1, 1]) * round(r.uniform(0.6, 30.0), 1)},
     ),
     Kind(
+        "clock_jump",
+        (2.0, 3.0),
+        r"jump",
+        lambda r, _: {"seconds": r.choice([-1, 1]) * round(r.uniform(2.0, 30.0), 1)},
+        of_clock=True,
+    ),
+    Kind(
         "instructions_storm",
         (2.0, 3.0),
         r"instruction",
@@ -138,7 +147,7 @@ def round_of(
             if camera is not None:
                 parameters = {"camera": camera, **parameters}
             duration = round(random_.uniform(*kind.duration), 2)
-            if not (calm and kind.deadly):
+            if not (calm and kind.deadly) and (robot.clock or not kind.of_clock):
                 faults.append(Fault(kind.name, duration, parameters))
     random_.shuffle(faults)
     return faults

@@ -34,10 +34,21 @@ UP_STOPS = 10.0
 
 
 class System:
-    """out: logs and the watcher's journal. domain: ROS domain of its own."""
+    """out: logs and the watcher's journal. domain: ROS domain of its own. sim_time: the robot is
+    the clock, and the nodes follow it."""
 
-    def __init__(self, robot: Robot, name: str, model: str, seed: int, out: Path, domain: int):
-        self.robot = robot
+    def __init__(
+        self,
+        robot: Robot,
+        name: str,
+        model: str,
+        seed: int,
+        out: Path,
+        domain: int,
+        *,
+        sim_time: bool = False,
+    ) -> None:
+        self.robot, self.sim_time = robot, sim_time
         self.timeline = Timeline()
         self.memory = MemoryLog()
         self.broken: list[str] = []
@@ -67,6 +78,7 @@ class System:
         words = ["phyai_ros.tools.soaking.watcher", "--robot", self._name, "--measured", measured]
         self.watcher = self._child("watcher", words, self._on_event)
         bench = ["phyai_ros.tools.soaking.bench", "--robot", self._name, "--raw", RAW]
+        bench += ["--clock"] if self.sim_time else []
         self.bench = self._child("bench", bench, lambda line: None)
         self.start_simulator()
         self.up = self._child(
@@ -77,6 +89,7 @@ class System:
                 f"robot:={self._name}",
                 f"model:={self._model}",
                 f"seed:={self._seed}",
+                f"use_sim_time:={self.sim_time}".lower(),
                 "threads:=1",
                 f"out:={self.disk.path / 'up'}",
             ],
@@ -86,11 +99,12 @@ class System:
 
     def start_simulator(self) -> None:
         topics = [camera.topic for camera in self.robot.cameras.values()]
-        topics += self.robot.joint_state_topics
+        topics += [*self.robot.joint_state_topics, "/clock"]
         words = ["phyai_ros.nodes.sim_node", "--ros-args", "--disable-external-lib-logs"]
         for topic in topics:
             words += ["-r", f"{topic}:={RAW}{topic}"]
         parameters = {"robot": self._name, "seed": self._seed, **IMAGE}
+        parameters["publish_clock"] = str(self.sim_time).lower()
         for name, value in parameters.items():
             words += ["-p", f"{name}:={value}"]
         self.simulator = self._child("sim_node", words)

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Stamps of serialised messages whose first field is std_msgs/Header. Pure."""
+"""Stamps of serialised messages that begin with one: a std_msgs/Header, or /clock itself. Pure."""
 
 from __future__ import annotations
 

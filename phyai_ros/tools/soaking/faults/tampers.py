@@ -18,17 +18,22 @@ KINDS = (
     "joint_missing",
     "joint_not_a_number",
     "stamps_jump",
+    "clock_jump",
 )
 """Those that ``tamper`` knows."""
 
 
-def tamper(kind: str, parameters: Mapping[str, Any], camera: str | None) -> Tamper | None:
-    """What a fault does to one stream, None: nothing. camera: its role, None for joint states."""
+JOINTS, CLOCK = "joint states", "clock"
+"""Streams that are no camera's."""
+
+
+def tamper(kind: str, parameters: Mapping[str, Any], stream: str) -> Tamper | None:
+    """What a fault does to one stream, None: nothing. stream: a camera's role, JOINTS or CLOCK."""
     if kind.startswith("camera_"):
-        return _camera(kind, parameters) if camera == parameters["camera"] else None
-    if kind == "stamps_jump":
+        return _camera(kind, parameters) if stream == parameters["camera"] else None
+    if kind == "clock_jump" or (kind == "stamps_jump" and stream != CLOCK):
         return stamps.Shifted(parameters["seconds"])
-    if camera is not None:
+    if stream != JOINTS or kind == "stamps_jump":
         return None
     if kind == "joints_silent":
         return messages.dropped
