@@ -18,8 +18,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from phyai_ros import robots
-from phyai_ros.control import methods
-from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
 from phyai_ros.msg import ActionChunk
 from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qos
@@ -40,7 +38,7 @@ from phyai_ros.nodes.pacer import Pacer, raise_others
 from phyai_ros.nodes.rivals import Rivals
 from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
-from phyai_ros.robots import guards
+from phyai_ros.robots.handoff import make_handoff
 
 LONGEST_STOP = 0.7
 """Seconds that stopping the arm may take when the node ends; Ctrl-C shall end everything in 3."""
@@ -64,21 +62,13 @@ class HandoffNode(lifecycle.ManagedNode):
     def configure(self) -> None:
         values = params.read(self, self.PARAMETERS)
         robot = robots.load(values.robot)
-        limits = robot.limits()
         config = handoff_config(values, robot)
         self._values, self._period = values, config.period
         self._log = diagnostics.EdgeLog(self.get_logger())
         self._now = RosSeconds(self.get_clock())
-        self._handoff = Handoff(
-            limits,
-            config,
-            methods.make(values.handoff),
-            workspace=guards.workspace(robot),
-            stall=guards.stall_detector(robot, config.period),
-            tracking=guards.tracking_watch(robot, config.period),
-        )
+        self._handoff = make_handoff(robot, config, values.handoff, live=True)
         self._prefixes = robot.joint_prefixes
-        self._joints = JointBuffer(limits.names, values.joint_state_max_age)
+        self._joints = JointBuffer(robot.joint_names, values.joint_state_max_age)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
         self._owned.append(self._output)
         self._blocked = ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ from phyai_ros.control import methods
 from phyai_ros.control.config import HandoffConfig
 from phyai_ros.nodes import params
 from phyai_ros.nodes.params import Parameter
+from phyai_ros.robots.handoff import config_of
 from phyai_ros.robots.robot import Robot
 
 LOWEST_RATE = 2.0
@@ -74,9 +76,9 @@ def control_rate(asked: float, robot: Robot) -> float:
 def handoff_config(values: Any, robot: Robot) -> HandoffConfig:
     """The node's parameters and the robot's description -> what the handoff is set to. Raises
     ParameterError."""
-    return HandoffConfig(
+    return dataclasses.replace(
+        config_of(robot, values.execution_horizon or None),
         period=1.0 / control_rate(values.rate, robot),
-        execution_horizon=values.execution_horizon or None,
         horizon=values.horizon or None,
         lead=None if values.lead < 0 else values.lead,
         margin=values.margin,
@@ -84,8 +86,6 @@ def handoff_config(values: Any, robot: Robot) -> HandoffConfig:
         fault_after=values.fault_after,
         max_chunk_age=values.max_chunk_age,
         ramp_speed=values.ramp_speed,
-        plays_on=robot.output.type == "joint_trajectory",
-        discrete=robot.discrete_joints,
         # Epochs of a restarted handoff never meet those of the one before.
         first_epoch=time.time_ns() // 1_000_000,
     )

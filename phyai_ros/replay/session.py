@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from phyai_ros import robots
-from phyai_ros.control import methods
-from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.control.handoff import Handoff
 from phyai_ros.engine import hub, registry
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.policy import Policy, load_policy
@@ -18,8 +18,9 @@ from phyai_ros.engine.reference import ReferenceRunner
 from phyai_ros.engine.types import ActionChunk, Guidance, Observation
 from phyai_ros.nodes import model_file
 from phyai_ros.nodes.answering import Answering, Engine, policy_name
-from phyai_ros.robots import config_files, guards
+from phyai_ros.robots import config_files
 from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.handoff import config_of, make_handoff
 from phyai_ros.robots.model_config import ModelConfig
 from phyai_ros.robots.robot import Robot
 
@@ -62,19 +63,10 @@ class Session:
     def handoff(self, first_epoch: int = 1) -> Handoff:
         """A handoff as handoff_node makes it, without its watch of the arm: a recorded arm follows
         the recorded commands, not these."""
-        config = HandoffConfig(
-            period=self.robot.period,
-            execution_horizon=self.execution_horizon,
-            discrete=self.robot.discrete_joints,
-            first_epoch=first_epoch,
+        config = dataclasses.replace(
+            config_of(self.robot, self.execution_horizon), first_epoch=first_epoch
         )
-        return Handoff(
-            self.robot.limits(),
-            config,
-            methods.make(self.choices.handoff),
-            workspace=guards.workspace(self.robot),
-            stall=guards.stall_detector(self.robot, config.period),
-        )
+        return make_handoff(self.robot, config, self.choices.handoff, live=False)
 
 
 class ReferenceEngine:

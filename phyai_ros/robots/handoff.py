@@ -1,0 +1,34 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""A robot's handoff, as its description has it: one way for the live node and for a replay."""
+
+from __future__ import annotations
+
+from phyai_ros.control import methods
+from phyai_ros.control.config import HandoffConfig
+from phyai_ros.control.handoff import Handoff
+from phyai_ros.robots import guards
+from phyai_ros.robots.robot import Robot
+
+
+def config_of(robot: Robot, execution_horizon: int | None) -> HandoffConfig:
+    """What the description decides; ``dataclasses.replace`` what a user or a bag does.
+    execution_horizon: as HandoffConfig has it."""
+    return HandoffConfig(
+        execution_horizon=execution_horizon,
+        period=robot.period,
+        plays_on=robot.output.type == "joint_trajectory",
+        discrete=robot.discrete_joints,
+    )
+
+
+def make_handoff(robot: Robot, config: HandoffConfig, method: str, *, live: bool) -> Handoff:
+    """method: one of ``methods.NAMES``. live: the arm follows these commands, so that it can be
+    watched whether it does."""
+    return Handoff(
+        robot.limits(),
+        config,
+        methods.make(method),
+        workspace=guards.workspace(robot),
+        stall=guards.stall_detector(robot, config.period),
+        tracking=guards.tracking_watch(robot, config.period) if live else None,
+    )
