@@ -18,6 +18,10 @@ GRIPPER_MOVED = 0.05
 """Share of its travel by which a gripper must be elsewhere to have been moved."""
 LEFT_ALONE = "was moved, so nothing is commanded"
 """In the reason of a standstill in which something else moved the arm."""
+UNSEEN = "where the arm is is not known, so nothing is commanded"
+"""In the reason of a standstill without joint states."""
+BLIND = 1.0
+"""Seconds without a usable joint state after which a standing arm is let go."""
 SETTLING = 1.0
 """Seconds after which a standing arm that never got to its command is taken for stopped."""
 
@@ -47,7 +51,7 @@ class Motion:
         self._seen: np.ndarray | None = None
         self._gripped: tuple[np.ndarray, np.ndarray] | None = None
         self._plan: Plan | None = None  # of the newest tick, whatever was decided since
-        self._settled, self._stood = False, 0
+        self._settled, self._stood, self._blind = False, 0, 0
 
     # -- what is measured --------------------------------------------------------------------
 
@@ -108,7 +112,7 @@ class Motion:
 
     def step(self, row: np.ndarray, tick: int) -> tuple[np.ndarray, bool, bool]:
         """-> command, whether the guard changed it, whether it is still on the ramp."""
-        self._settled, self._stood = False, 0
+        self._settled, self._stood, self._blind = False, 0, 0
         positions, limited = self.guard.step(self._ramp.blend(row, tick))
         self._note()
         return positions, limited, self._ramp.active(tick)
@@ -129,7 +133,8 @@ class Motion:
         """Whether a standing arm was moved by something else (by hand, by its own safety), which
         commanding its old pose would undo at once as soon as it could."""
         if self._seen is None:
-            return ""
+            return self._unseen()
+        self._blind = 0
         away = np.abs(self._seen - command) > self._config.tracking_tolerance
         away &= ~self._held  # a gripper on an object never gets there
         self._stood += 1
@@ -140,6 +145,13 @@ class Motion:
             return ""  # it still comes after its command
         self._counters.rebases += 1
         return f"; {self.guard.limits.names[int(away.argmax())]} {LEFT_ALONE}"
+
+    def _unseen(self) -> str:
+        """Nothing is known of a standing arm: its driver is gone, and may come back with the arm
+        elsewhere, which would be told to jump to the old pose."""
+        self._blind += 1
+        self._settled = True  # if it comes back elsewhere, it is not still on its way
+        return f"; {UNSEEN}" if self._blind * self._config.period >= BLIND else ""
 
     def let_go(self) -> None:
         """Stop commanding at once, so that others may move the arm: the next command starts from

@@ -352,6 +352,22 @@ def test_a_stamp_of_another_clock_is_not_taken_for_a_delay(stamp):
     assert run.handoff.requests.expected_delay == 2
 
 
+def test_what_was_seen_before_a_reset_moves_nothing_after_it():
+    """A policy that answers with what it saw before: the request's stamp is the oldest observation
+    that will do, and the handoff holds the policy to it."""
+    run = rig().run(30)
+    before = run.now - 0.3
+    run.handoff.reset(run.now)
+    run.edit = lambda c: dataclasses.replace(c, stamp=before)
+    run.run(20)
+    assert {c.state.name for c in run.commands[-15:]} == {"WAITING"}
+    assert run.handoff.counters.dropped["too_old"] > 0
+    assert "asked for what is seen from" in run.handoff.last_drop
+    run.edit = lambda c: c
+    run.run(20)
+    assert run.states()[-1] == "EXECUTING"
+
+
 @pytest.mark.parametrize("step", [1000.0, 1e9])
 def test_a_chunk_that_would_last_for_ever_is_refused_before_it_is_placed(step):
     run = rig(edit=lambda c: dataclasses.replace(c, step=step)).run(6)
@@ -508,3 +524,38 @@ def test_an_arm_that_is_stopped_short_of_its_command_is_let_go_after_a_second():
     assert any(c.state is State.HOLDING and c.positions is not None for c in commands)
     assert commands[-1].positions is None
     assert "a was moved" in commands[-1].reason
+
+
+def test_an_arm_of_which_nothing_is_known_is_let_go_and_its_next_command_starts_from_it():
+    """Its driver was killed, and came back with the arm elsewhere: a command of the old pose would
+    make it jump."""
+    run = rig(lambda t: np.array([0.2, 0.0]), joint_limits=limits()).run(40)
+    run.delay = lambda n: None
+    run.run(30)
+    assert run.states()[-1] == "HOLDING"
+    blind = [run.handoff.tick(run.now + k * run.period, None) for k in range(1, 40)]
+    run.now += 40 * run.period
+    assert blind[0].positions is not None, "a gap is no reason"
+    assert blind[-1].positions is None
+    assert "where the arm is is not known" in blind[-1].reason
+    run.measured = np.array([0.9, 0.0])
+    run.delay = lambda n: 2
+    seen = len(run.commands)
+    run.run(60)
+    sent = [c.positions[0] for c in run.commands[seen:] if c.positions is not None]
+    assert sent[0] == pytest.approx(0.9, abs=0.03)
+    assert run.commands[-1].state is State.EXECUTING
+
+
+def test_an_arm_that_comes_back_elsewhere_after_a_gap_is_not_waited_for():
+    """It stood still before it vanished or it did not: it is not on its way to the old pose."""
+    run = rig(lambda t: np.array([0.8, 0.0]), joint_limits=limits()).run(20)
+    run.handoff.hold("held")
+    while not run.handoff.guard.standing:
+        run.one()
+    for _ in range(5):
+        assert run.handoff.tick(run.now, None).positions is not None
+        run.now += run.period
+    command = run.handoff.tick(run.now, np.array([-0.9, 0.0]))
+    assert command.positions is None
+    assert "a was moved" in command.reason
