@@ -19,6 +19,7 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage, Image, JointState
+from spinning import SpinningNode
 
 from phyai_ros.nodes import convert, qos
 
@@ -48,13 +49,13 @@ class Rig:
         for transition in (self.node.trigger_configure, self.node.trigger_activate):
             assert transition() == TransitionCallbackReturn.SUCCESS, self.node.failure
         simulated = Parameter("use_sim_time", value=parameters.get("use_sim_time", False))
-        self.test = rclpy.create_node("test", context=self.context, parameter_overrides=[simulated])
+        self.test = SpinningNode("test", self.context, parameter_overrides=[simulated])
         self.diagnostics: dict[str, Any] = {}
         self.test.create_subscription(
             DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics()
         )
         # A thread each: the test hears what is said while the node is within a transition.
-        self._executors = [self._spin(self.node), self._spin(self.test)]
+        self._executor, self._thread = self._spin(self.node)
 
     def _spin(self, node: Any) -> tuple[SingleThreadedExecutor, threading.Thread]:
         executor = SingleThreadedExecutor(context=self.context)
@@ -65,13 +66,12 @@ class Rig:
 
     def on_test_thread(self, work: Callable[[], Any]) -> None:
         """Run what changes the test node's entities where its executor does not use them."""
-        task = self._executors[1][0].create_task(work)
-        self.until(task.done, "work on the test's thread")
+        self.test.there(work)
 
     def transition(self, *names: str) -> None:
         """Lifecycle transitions, on the node's own thread as if asked for by service."""
         for name in names:
-            task = self._executors[0][0].create_task(getattr(self.node, f"trigger_{name}"))
+            task = self._executor.create_task(getattr(self.node, f"trigger_{name}"))
             self.until(task.done, name)
             assert task.result() == TransitionCallbackReturn.SUCCESS, self.node.failure
 
@@ -109,12 +109,11 @@ class Rig:
         self.until(lambda: self.says(part, text), f"{part}: {text!r}", meanwhile)
 
     def close(self) -> None:
-        for executor, thread in self._executors:
-            executor.shutdown(timeout_sec=5)
-            thread.join(5)
+        self._executor.shutdown(timeout_sec=5)
+        self._thread.join(5)
         self.node.teardown()
         self.node.destroy_node()
-        self.test.destroy_node()
+        self.test.close()
         self.context.try_shutdown()
 
 

@@ -21,6 +21,7 @@ from node_rig import POSTURE, image, joints, jpeg
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import CompressedImage, Image, JointState
+from spinning import SpinningNode
 from std_msgs.msg import Bool, Float64, Float64MultiArray, String
 from std_srvs.srv import Trigger
 
@@ -50,11 +51,7 @@ class Cell:
         )
         self.context = Context()
         rclpy.init(context=self.context, args=[], domain_id=DOMAIN)
-        self.node = rclpy.create_node("test_cell", context=self.context)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-        self._thread = threading.Thread(target=self.executor.spin)
-        self._thread.start()
+        self.node = SpinningNode("test_cell", self.context)
 
     def call(self, kind, name, request):
         client = self.node.create_client(kind, name)
@@ -77,9 +74,7 @@ class Cell:
             self.process.wait(timeout=30)
         finally:
             self.process.kill()
-        self.executor.shutdown(timeout_sec=5)
-        self._thread.join(5)
-        self.node.destroy_node()
+        self.node.close()
         self.context.try_shutdown()
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 import pytest
@@ -12,8 +11,8 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from node_rig import POSTURE, image, joints, picture
 from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import Image, JointState
+from spinning import SpinningNode
 from std_msgs.msg import Float64MultiArray, String
 
 from phyai_ros import robots
@@ -36,11 +35,7 @@ class Rig:
         self.child = Child(words, environment, folder / "log", self.lines.append)
         self.context = Context()
         rclpy.init(context=self.context, args=[], domain_id=DOMAIN)
-        self.node = rclpy.create_node("soak_test", context=self.context)
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._executor.spin)
-        self._thread.start()
+        self.node = SpinningNode("soak_test", self.context)
 
     def until(self, condition, what, meanwhile=lambda: None):
         end = time.monotonic() + PATIENCE
@@ -54,9 +49,7 @@ class Rig:
 
     def close(self):
         self.child.kill()
-        self._executor.shutdown()
-        self._thread.join(5)
-        self.node.destroy_node()
+        self.node.close()
         self.context.try_shutdown()
 
 
