@@ -19,6 +19,9 @@ REMEMBERED = 64
 LATER = 1e-6
 """Seconds; the least that tells two stamps apart in a double that counts from 1970."""
 
+STAMPS_AGREE = 1e-3
+"""Seconds by which a time may differ after its way through messages and a robot's slower time."""
+
 
 class Requests:
     """Requests sent, the delay they take, and when the next is due.
@@ -56,7 +59,9 @@ class Requests:
         return request_id in self._sent
 
     def answered(self, chunk: Chunk) -> None:
-        """Note an answer. Raises ChunkRefused when nothing asked for it, or it came before."""
+        """Note an answer. Raises ChunkRefused when nothing asked for it, it came before, or it was
+        made of an observation older than asked for: of before a reset, or before the arm was moved.
+        """
         if chunk.request_id not in self._sent:
             raise ChunkRefused(
                 Drop.UNKNOWN_REQUEST,
@@ -70,6 +75,13 @@ class Requests:
         self._answered.add(chunk.request_id)
         if self._open is not None and self._open[0] <= chunk.request_id:
             self._open = None
+        asked = self._sent[chunk.request_id].not_before
+        if 0.0 < chunk.stamp < asked - STAMPS_AGREE:
+            raise ChunkRefused(
+                Drop.TOO_OLD,
+                f"observed at {chunk.stamp:.3f}, request {chunk.request_id} asked for what is seen "
+                f"from {asked:.3f} on",
+            )
 
     def use(self, chunk: Chunk, tick: int, elapsed: int) -> Request:
         """Measure an answer at the tick that would use it first."""
