@@ -1,30 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""``ros2 launch`` with policy.launch.py: what it tells of its arguments, and what it refuses."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""What the launch files tell of their arguments, and what they refuse."""
 
 import pytest
 
-pytest.importorskip(
-    "ros2launch",
-    reason="ros2launch is not installed: it is part of a ROS 2 installation, not of the wheels",
-)
-
 from phyai_ros.nodes import graph
 
-LAUNCH_FILE = Path(__file__).resolve().parents[2] / "launch" / "policy.launch.py"
+POLICY, REPLAY = "policy.launch.py", "replay.launch.py"
 
 
-def launch(*words):
-    code = "import sys; from ros2cli.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "launch", str(LAUNCH_FILE), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-def test_show_args_describes_every_argument():
-    result = launch("--show-args")
+def test_show_args_describes_every_argument(launch):
+    result = launch(POLICY, "--show-args")
     assert result.returncode == 0, result.stderr
     for argument in graph.ARGUMENTS:
         assert f"'{argument.name}':" in result.stdout
@@ -41,7 +26,20 @@ def test_show_args_describes_every_argument():
         ("seed:=x", "a whole number from 0"),
     ],
 )
-def test_an_unknown_value_is_answered_with_what_exists(word, named):
-    result = launch(word)
+def test_an_unknown_value_is_answered_with_what_exists(launch, word, named):
+    result = launch(POLICY, word)
     assert result.returncode != 0
     assert named in result.stdout + result.stderr
+
+
+def test_a_replay_tells_of_the_bag_and_of_the_policys_arguments(launch):
+    result = launch(REPLAY, "--show-args")
+    assert result.returncode == 0, result.stderr
+    for name in ("bag", "rate", "start_delay", "checkpoint", "precision", "handoff"):
+        assert f"'{name}':" in result.stdout
+
+
+def test_a_replay_without_a_bag_says_so(launch):
+    result = launch(REPLAY)
+    assert result.returncode != 0
+    assert "bag" in result.stdout + result.stderr
