@@ -150,8 +150,7 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _stop_listening()
         if spinner is not None:
             spinner.stop()
         if node is not None:
@@ -199,7 +198,15 @@ class _Spinner:
 
 
 def _interrupt(number: int, frame: Any) -> None:
+    # One stop is enough: Ctrl-C in a terminal reaches a node twice, from the terminal and from the
+    # launch that it ends, and the second must not cut short how the first brings the arm to rest.
+    _stop_listening()
     raise KeyboardInterrupt
+
+
+def _stop_listening() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _leave(status: int) -> NoReturn:

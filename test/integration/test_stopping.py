@@ -31,6 +31,53 @@ lifecycle.run(Broken)
 """
 
 
+TWICE = """
+import os
+import signal
+from phyai_ros.nodes import handoff_node, lifecycle
+
+set_handler, again = signal.signal, [signal.SIGTERM]
+
+
+def late(number, handler):
+    if handler == signal.SIG_IGN and again:  # the second comes when the first is being answered
+        os.kill(os.getpid(), again.pop())
+    return set_handler(number, handler)
+
+
+class Told(handoff_node.HandoffNode):
+    def teardown(self):
+        print("brought to rest", flush=True)
+        super().teardown()
+
+
+signal.signal = late
+lifecycle.run(Told)
+"""
+
+
+def test_a_second_signal_does_not_cut_short_what_the_first_began():
+    """As Ctrl-C in a terminal with a launch: once from the terminal, once from the launch."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TWICE, "--ros-args", "-p", "dry_run:=true"],
+        env={**os.environ, "ROS_DOMAIN_ID": "63"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = ""
+    while "WAITING" not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said + rest
+    assert "brought to rest" in rest
+    assert "Traceback" not in rest
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_node_that_is_told_to_stop_does_not_wait_for_the_interpreters_own_end(number):
     # With a policy loaded that takes seconds, in which whoever stops the graph has to kill it.
