@@ -117,7 +117,7 @@ def sidecars(like: Path, folder: Path) -> None:
             shutil.copy(file, folder)
     sizes = {
         "chunk_size": 50, "n_action_steps": 50, "max_state_dim": 32, "max_action_dim": 32,
-        "image_resolution": [224, 224], "tokenizer_max_length": 200,
+        "image_resolution": [224, 224], "tokenizer_max_length": 200, "num_inference_steps": 10,
     }  # fmt: skip
     config = folder / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | sizes))

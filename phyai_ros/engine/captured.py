@@ -108,7 +108,7 @@ class Captured:
         noise = torch.zeros(self._adapter.noise_shape(len(observations)))
         for guide in self._guides(noise):
             stage = graphs.add_child(
-                prefix, (noise, guide), lambda request: loop(prefix.result, *request)
+                prefix, (noise, guide), lambda request: loop(prefix.result, *request).float()
             )
             if stage.host is None:
                 stage.host = torch.empty(stage.result.shape, pin_memory=True)

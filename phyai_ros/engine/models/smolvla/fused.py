@@ -164,11 +164,11 @@ class FusedSmolVla:
         found: list[list[torch.Tensor]] = []
         for cache, weight in zip((keys, values), self._cross or (None, None), strict=True):
             made: list[torch.Tensor] = [cache] * len(self._expert)
-            room = F.pad(cache[[self._layers[n] for n in own]], (0, 0, 0, horizon))
+            room = F.pad(torch.stack([cache[self._layers[n]] for n in own]), (0, 0, 0, horizon))
             for n, one in zip(own, room, strict=True):
                 made[n] = one
             if weight is not None:
-                rows = cache[[self._layers[n] for n in cross]].transpose(2, 3)
+                rows = torch.stack([cache[self._layers[n]] for n in cross]).transpose(2, 3)
                 turned = torch.bmm(rows.flatten(3).flatten(1, 2), weight)
                 turned = turned.view(*rows.shape[:3], self._kv, self._d).transpose(2, 3)
                 for n, one in zip(cross, turned, strict=True):
