@@ -55,6 +55,8 @@ def test_joints_go_by_name_not_by_position(names):
 
 
 def test_part_of_the_joints_is_fine_and_none_at_all_too():
+    two_arms = convert.joints_from_message(joint_state(["waist"], [0.5]), "left_")
+    assert two_arms.positions == {"left_waist": 0.5}
     assert convert.joints_from_message(joint_state(["gripper"], [0.04])).positions == {
         "gripper": 0.04
     }
