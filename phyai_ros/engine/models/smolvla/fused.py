@@ -154,6 +154,13 @@ class FusedSmolVla:
             shift=norm.bias,
         )  # fmt: skip
 
+    def _of(self, cache: torch.Tensor, layers: Sequence[int]) -> torch.Tensor:
+        """cache [language layers, ...] -> those that these expert layers look at. (A list as an
+        index would travel from the host.)"""
+        return torch.cat(
+            [cache[:0], *(cache[i : i + 1] for i in map(self._layers.__getitem__, layers))]
+        )
+
     def prefix(self, inputs: SmolVlaInputs, features: Sequence[torch.Tensor]) -> FusedPrefix:
         model, config = self.model, self.model.config
         embedded = model.embed(inputs, features)
@@ -164,11 +171,11 @@ class FusedSmolVla:
         found: list[list[torch.Tensor]] = []
         for cache, weight in zip((keys, values), self._cross or (None, None), strict=True):
             made: list[torch.Tensor] = [cache] * len(self._expert)
-            room = F.pad(torch.stack([cache[self._layers[n]] for n in own]), (0, 0, 0, horizon))
+            room = F.pad(self._of(cache, own), (0, 0, 0, horizon))
             for n, one in zip(own, room, strict=True):
                 made[n] = one
             if weight is not None:
-                rows = torch.stack([cache[self._layers[n]] for n in cross]).transpose(2, 3)
+                rows = self._of(cache, cross).transpose(2, 3)
                 turned = torch.bmm(rows.flatten(3).flatten(1, 2), weight)
                 turned = turned.view(*rows.shape[:3], self._kv, self._d).transpose(2, 3)
                 for n, one in zip(cross, turned, strict=True):
