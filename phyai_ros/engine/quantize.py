@@ -1,8 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """FP8 (E4M3) weights and activations: what they mean, in plain torch.
 
-A weight has one scale an output channel, an activation one a row (a token), both so that the
-largest magnitude becomes E4M3's largest number. Sums are float32. A ``QuantizedWeight`` stands
+A weight has one scale an output channel, a power of two, an activation one a row (a token); the
+largest magnitude comes to E4M3's largest number. Sums are float32. A ``QuantizedWeight`` stands
 where a linear layer's weight stood: plain torch products with it emulate in float32 what the fused
 kernels compute (``kernels/fp8_*.py``), on any device.
 """
@@ -71,27 +71,33 @@ def quantize_rows(x: torch.Tensor) -> QuantizedRows:
 
 
 class QuantizedWeight(_Emulated):
-    """A linear layer's weight, [N, K]: values E4M3, scale float32 [N].
+    """A linear layer's weight, [N, K]: values E4M3; exponents int8 [N], so that the weight is
+    values * 2^exponents[:, None]. Powers of two round nothing, and a pass over a product reads one
+    byte a channel.
 
-    dtype: what products with it read and give. rows: whether what it multiplies is quantised too,
-    a scale a row; else its inputs keep ``dtype``.
+    dtype: what products with it give. rows: whether what it multiplies is quantised too, a scale a
+    row; else its inputs are of ``dtype``.
     """
 
     def __init__(
-        self, values: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, rows: bool
+        self, values: torch.Tensor, exponents: torch.Tensor, dtype: torch.dtype, rows: bool
     ) -> None:
-        self.values, self.scale, self.dtype, self.rows = values, scale, dtype, rows
+        self.values, self.exponents, self.dtype, self.rows = values, exponents, dtype, rows
+        self.scale = torch.exp2(exponents.float())
 
     @classmethod
     def of(cls, weight: torch.Tensor, rows: bool) -> QuantizedWeight:
-        # E4M3 becomes float16 in one instruction, bfloat16 in several.
-        half = not rows and weight.dtype == torch.bfloat16
-        dtype = torch.float16 if half else weight.dtype
+        dtype = weight.dtype
+        if dtype in (torch.float16, torch.bfloat16):
+            # The library gives bfloat16; in kernels E4M3 becomes float16 in one instruction.
+            dtype = torch.bfloat16 if rows else torch.float16
         if weight.is_meta:
-            scale = torch.empty(weight.shape[0], device="meta")
-            return cls(torch.empty_like(weight, dtype=E4M3), scale, dtype, rows)
-        made = quantize_rows(weight.detach())
-        return cls(made.values, made.scale, dtype, rows)
+            exponents = torch.empty(weight.shape[0], dtype=torch.int8, device="meta")
+            return cls(torch.empty_like(weight, dtype=E4M3), exponents, dtype, rows)
+        wide = weight.detach().float()
+        exponents = torch.frexp(wide.abs().amax(1) / MOST).exponent.clamp(-126, 126)
+        values = torch.ldexp(wide, -exponents[:, None]).to(E4M3)
+        return cls(values, exponents.to(torch.int8), dtype, rows)
 
     @property
     def shape(self) -> torch.Size:
@@ -103,13 +109,14 @@ class QuantizedWeight(_Emulated):
 
     @property
     def nbytes(self) -> int:
-        return self.values.nbytes + self.scale.nbytes
+        return self.values.nbytes + self.exponents.nbytes + self.scale.nbytes
 
     def clone(self) -> QuantizedWeight:
-        return QuantizedWeight(self.values.clone(), self.scale.clone(), self.dtype, self.rows)
+        return QuantizedWeight(self.values.clone(), self.exponents, self.dtype, self.rows)
 
     def __getitem__(self, channels: slice) -> QuantizedWeight:
-        return QuantizedWeight(self.values[channels], self.scale[channels], self.dtype, self.rows)
+        values, exponents = self.values[channels], self.exponents[channels]
+        return QuantizedWeight(values, exponents, self.dtype, self.rows)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return QuantizedRows(self.values, self.scale).dequantize(dtype)
@@ -137,8 +144,9 @@ def _cat(weights: Any, dim: int = 0) -> QuantizedWeight:
         raise ValueError("quantised weights of one kind are joined along their channels alone")
     dtype, rows = kinds.pop()
     return QuantizedWeight(
-        torch.cat([w.values for w in weights]), torch.cat([w.scale for w in weights]), dtype, rows
-    )
+        torch.cat([w.values for w in weights]), torch.cat([w.exponents for w in weights]), dtype,
+        rows,
+    )  # fmt: skip
 
 
 class _Rounded(torch.autograd.Function):

@@ -62,7 +62,7 @@ def check_rows(found, expected):
 
 def weight_of(values, rows=True, dtype=torch.float32):
     made = QuantizedWeight.of(values, rows)
-    return QuantizedWeight(made.values, made.scale, dtype, rows)
+    return QuantizedWeight(made.values, made.exponents, dtype, rows)
 
 
 @pytest.mark.parametrize("dependent", DEPENDENT)
@@ -95,7 +95,8 @@ def test_fp8_rows(rand, dependent, scaled, gated):
     rows, width = 9, 200
     x, bias = rand(rows, width * (2 if gated else 1)), None if gated else rand(width)
     if scaled:
-        x = fp8_rows.Product(x, rand(rows).abs(), rand(x.shape[1]).abs())
+        columns = rand(x.shape[1]).round().to(torch.int8)
+        x = fp8_rows.Product(x, rand(rows).abs(), columns if gated else rand(x.shape[1]).abs())
     found = fp8_rows.fused(x, bias, "gelu_tanh", gated=gated, dependent=dependent)
     check_rows(found, fp8_rows.reference(x, bias, "gelu_tanh", gated=gated))
 

@@ -12,7 +12,7 @@ import torch
 
 from phyai_ros.engine.kernels import add_norm
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
-from phyai_ros.engine.kernels.fp8_rows import Product, _quantise
+from phyai_ros.engine.kernels.fp8_rows import Product, _factors, _quantise
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
 
 
@@ -61,7 +61,7 @@ def fp8_norm_kernel(
     if HAS_BIAS:
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
     if SCALED:
-        columns = tl.load(columns_ptr + at, mask=inside, other=0.0)
+        columns = _factors(columns_ptr + at, inside)
     if PDL:
         tl.extra.cuda.gdc_wait()
     x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)

@@ -18,8 +18,8 @@ from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
 
 
 class Product(NamedTuple):
-    """A product before its scales: values [M, N]; rows float32 [M]; columns, bias float32 [N].
-    Stands for values * rows[:, None] * columns + bias."""
+    """A product before its scales: values [M, N]; rows float32 [M]; columns [N], factors in float32
+    or exponents of two in int8; bias [N]. Stands for values * rows[:, None] * columns + bias."""
 
     values: torch.Tensor
     rows: torch.Tensor
@@ -29,8 +29,9 @@ class Product(NamedTuple):
     def scaled(self) -> torch.Tensor:
         """Without the bias."""
         wide = torch.float64 if self.values.dtype == torch.float64 else torch.float32
-        rows, columns = self.rows.to(wide), self.columns.to(wide)
-        return self.values.to(wide) * rows[:, None] * columns
+        columns = self.columns.to(wide)
+        columns = torch.exp2(columns) if self.columns.dtype == torch.int8 else columns
+        return self.values.to(wide) * self.rows.to(wide)[:, None] * columns
 
 
 def reference(
@@ -50,6 +51,15 @@ def reference(
     if gated:
         return quantize_rows(gated_activation.reference(y, activation))
     return quantize_rows(activate(y, activation))
+
+
+@jit
+def _factors(pointers, mask):
+    """Factors in float32, or exponents of two in int8."""
+    x = tl.load(pointers, mask=mask, other=0)
+    if x.dtype == tl.int8:
+        x = ((x.to(tl.int32) + 127) << 23).to(tl.float32, bitcast=True)
+    return x
 
 
 @jit
@@ -82,7 +92,7 @@ def fp8_rows_kernel(
     rest = 1.0  # what the row's scale takes over
     if SCALED:
         factor = tl.load(rows_ptr + row)
-        y *= factor * tl.load(columns_ptr + at, mask=inside, other=0.0)
+        y *= factor * _factors(columns_ptr + at, inside)
     if HAS_BIAS:
         y += bias
     y = _activate(y, ACTIVATION)
@@ -90,7 +100,7 @@ def fp8_rows_kernel(
         up = tl.load(here + N, mask=inside, other=0.0, eviction_policy="evict_first")
         y *= up.to(tl.float32)
         if SCALED:
-            y *= tl.load(columns_ptr + N + at, mask=inside, other=0.0)
+            y *= _factors(columns_ptr + N + at, inside)
             rest = factor
     _quantise(y, out_ptr, scale_ptr, row, N, at, inside, rest)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
-from phyai_ros.engine.kernels.fp8_rows import Product
+from phyai_ros.engine.kernels.fp8_rows import Product, _factors
 
 
 def reference(
@@ -84,8 +84,8 @@ def rope_cache_kernel(
     if SCALED:
         column = head[:, None] * D + i[None, :]
         factor = tl.load(row_ptr + row)
-        first *= factor * tl.load(column_ptr + column, mask=here, other=0.0)
-        second *= factor * tl.load(column_ptr + D // 2 + column, mask=here, other=0.0)
+        first *= factor * _factors(column_ptr + column, here)
+        second *= factor * _factors(column_ptr + D // 2 + column, here)
         if BIASED:
             first += tl.load(bias_ptr + column, mask=here, other=0.0).to(tl.float32)
             second += tl.load(bias_ptr + D // 2 + column, mask=here, other=0.0).to(tl.float32)

@@ -153,7 +153,7 @@ class Fp8Operators(FastOperators):
             rows.values, weight.values.t(), scale_a=self._one, scale_b=self._one,
             out_dtype=torch.bfloat16,
         )  # fmt: skip
-        return Product(values, rows.scale, weight.scale, bias)
+        return Product(values, rows.scale, weight.exponents, bias)
 
     def _activated(self, made: Any, activation: str, gated: bool = False) -> QuantizedRows:
         return fp8_rows.fused(made, None, activation, gated=gated, dependent=self.dependent)
@@ -167,7 +167,7 @@ class Fp8Operators(FastOperators):
             x.values, weight.values.t(), scale_a=x.scale[:, None], scale_b=weight.scale[None],
             bias=None if bias is None else bias.to(torch.bfloat16), out_dtype=torch.bfloat16,
         )  # fmt: skip
-        return y.to(weight.dtype)
+        return y.to(weight.dtype)  # bfloat16 already, but for tests' weights in float32
 
 
 def select_fp8(device: torch.device, dtype: torch.dtype, selector: str = "auto") -> Operators:

@@ -17,12 +17,12 @@ from phyai_ros.engine.types import PolicyError
 
 FP8 = Fp8Plan(
     rows=(
-        r"image\.layers\.\d+\.(qkv|up|down)",
+        r"image\.layers\.\d+\.(qkv|output|up|down)",
         r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
     ),
     weights=(),
     keeps={
-        r"(image|language)\.layers\.\d+\.(attention\.)?output": "what attention gives would need "
+        r"language\.layers\.\d+\.attention\.output": "what attention gives would need "
         "a pass of its own to be quantised, which takes what the product gains",
         r"expert\.layers\.\d+\.(attention|mlp)\..*": "50 rows: starts, not bytes, take the time, "
         "so that FP8 weights gain nothing and cost accuracy",
