@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 
 import numpy as np
@@ -19,7 +20,8 @@ class Progress:
     SIZE = 8192
 
     def __init__(self) -> None:
-        self._until = [0] * self.SIZE  # a list: single numbers are read and written
+        # Single numbers are read and written, and none shall stay behind as an object.
+        self._until = array("q", [0]) * self.SIZE
         self._tick = -1
         self._count = 0
         self._executing = False
