@@ -9,7 +9,7 @@ pil_bilinear: Pillow BILINEAR. The tables depend on sizes alone and are kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -129,64 +129,116 @@ def _linear_taps(
     return tables[0], tables[1], weights[0], weights[1]
 
 
-# -- torchvision -------------------------------------------------------------------------------
-def torchvision_resize(
-    image: torch.Tensor, height: int, width: int, mode: str = "bicubic", antialias: bool = True
-) -> torch.Tensor:
-    """torchvision's resize of a uint8 tensor: torch's own integer kernel on the CPU; elsewhere
-    float32, clamped, rounded (within 1 of it)."""
-    if tuple(image.shape[-2:]) == (height, width):
-        return image
-    batched = image.reshape(-1, *image.shape[-3:])
-    if image.device == _CPU:
-        out = F.interpolate(
-            batched, (height, width), mode=mode, align_corners=False, antialias=antialias
-        )
-    else:
-        out = F.interpolate(
-            batched.float(), (height, width), mode=mode, align_corners=False, antialias=antialias
-        )
-        out = out.clamp_(0, 255).round_().to(torch.uint8)
-    return out.reshape(*image.shape[:-2], height, width)
-
-
-# -- Pillow ------------------------------------------------------------------------------------
+# -- torchvision and Pillow --------------------------------------------------------------------
+# Both weigh in fixed point, columns first, with bytes between the two passes.
 _PIL_BITS = 32 - 8 - 2
 
 
+def torchvision_resize(
+    image: torch.Tensor, height: int, width: int, mode: str = "bicubic"
+) -> torch.Tensor:
+    """torchvision's resize of a uint8 tensor with antialiasing, bicubic or bilinear: torch's own
+    integer kernel on the CPU, the same arithmetic elsewhere. Equal to it, pixel for pixel."""
+    if image.device == _CPU and tuple(image.shape[-2:]) != (height, width):
+        batched = image.reshape(-1, *image.shape[-3:])
+        out = F.interpolate(
+            batched, (height, width), mode=mode, align_corners=False, antialias=True
+        )
+        return out.reshape(*image.shape[:-2], height, width)
+    return _fixed(image, height, width, lambda *sizes: torch_taps(*sizes, mode, image.device))
+
+
 def pil_bilinear(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Pillow's BILINEAR (a triangle as wide as the scale), in its own fixed point, columns first.
-    float64 holds its integers exactly, so the result is the same on every device."""
+    """Pillow's BILINEAR (a triangle as wide as the scale). Equal to it, pixel for pixel."""
+    return _fixed(image, height, width, lambda *sizes: (*pil_taps(*sizes, image.device), _PIL_BITS))
+
+
+Taps = Callable[[int, int], tuple[torch.Tensor, torch.Tensor, int]]
+"""source, target -> index and weight [taps, target], int32, and the weights' bits."""
+
+
+def _fixed(image: torch.Tensor, height: int, width: int, taps: Taps) -> torch.Tensor:
     h, w = image.shape[-2:]
     out = image
     if w != width:
-        out = _pil_pass(out, pil_taps(w, width, image.device), -1)
+        out = _fixed_pass(out, *taps(w, width), -1)
     if h != height:
-        out = _pil_pass(out, pil_taps(h, height, image.device), -2)
+        out = _fixed_pass(out, *taps(h, height), -2)
     return out
 
 
-def _pil_pass(x: torch.Tensor, taps: tuple[torch.Tensor, torch.Tensor], dim: int) -> torch.Tensor:
-    total = _apply(x.double(), taps, dim)
-    half = float(1 << (_PIL_BITS - 1))
-    return ((total + half) / float(1 << _PIL_BITS)).floor_().clamp_(0, 255).to(torch.uint8)
+def _fixed_pass(
+    x: torch.Tensor, index: torch.Tensor, weight: torch.Tensor, bits: int, dim: int
+) -> torch.Tensor:
+    seen = x.index_select(dim, index.flatten()).unflatten(dim, index.shape).int()
+    weight = weight[..., None] if dim == -2 else weight
+    total = (seen * weight).sum(dim - 1, dtype=torch.int32)
+    return ((total + (1 << (bits - 1))) >> bits).clamp_(0, 255).to(torch.uint8)
 
 
 @lru_cache(maxsize=64)
 def pil_taps(source: int, target: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """index and weight [taps, target] of Pillow's BILINEAR; weights are whole, in 1 / 2^22."""
+    """Pillow's: index and weight [taps, target], int32, in 1 / 2^22."""
+    rows = [
+        (low, [math.floor(0.5 + v * (1 << _PIL_BITS)) for v in weights])
+        for low, weights in _filtered(source, target, lambda x: max(0.0, 1 - abs(x)), 1.0)
+    ]
+    return _packed(rows, device)
+
+
+@lru_cache(maxsize=64)
+def torch_taps(
+    source: int, target: int, mode: str, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """torch's: index and weight [taps, target], int32, and the weights' bits: as many as 16-bit
+    weights can have."""
+    if mode == "bicubic":
+        rows = _filtered(source, target, _cubic, 2.0)
+    else:
+        rows = _filtered(source, target, lambda x: max(0.0, 1 - abs(x)), 1.0)
+    largest = max(max(weights) for _, weights in rows)
+    bits = 0
+    while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
+        bits += 1
+    fixed = [
+        (low, [int(math.copysign(0.5, v) + v * (1 << bits)) for v in weights])
+        for low, weights in rows
+    ]
+    return *_packed(fixed, device), bits
+
+
+def _filtered(
+    source: int, target: int, kernel: Callable[[float], float], reach: float
+) -> list[tuple[int, list[float]]]:
+    """Each target pixel's first source pixel and normalised weights: a kernel that reaches so many
+    pixels to either side, stretched when shrinking."""
     scale = source / target
-    support = max(scale, 1.0)
+    stretch = max(scale, 1.0)
     rows = []
     for i in range(target):
         centre = (i + 0.5) * scale
-        low = max(int(centre - support + 0.5), 0)
-        high = min(int(centre + support + 0.5), source)
-        weights = [max(0.0, 1 - abs((j - centre + 0.5) / support)) for j in range(low, high)]
+        low = max(int(centre - reach * stretch + 0.5), 0)
+        high = min(int(centre + reach * stretch + 0.5), source)
+        weights = [kernel((j - centre + 0.5) / stretch) for j in range(low, high)]
         total = sum(weights)
-        fixed = [math.floor(0.5 + v / total * (1 << _PIL_BITS)) for v in weights]
-        rows.append([(j, float(f)) for j, f in zip(range(low, high), fixed, strict=True)])
-    return _pack(rows, torch.float64, device)
+        rows.append((low, [v / total for v in weights]))
+    return rows
+
+
+def _cubic(x: float) -> float:
+    """The cubic convolution of Keys (1981) with a = -0.5."""
+    x, a = abs(x), -0.5
+    if x < 1:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return (((x - 5) * x + 8) * x - 4) * a if x < 2 else 0.0
+
+
+def _packed(
+    rows: list[tuple[int, list[int]]], device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    taps = [[(low + j, float(v)) for j, v in enumerate(weights)] for low, weights in rows]
+    index, weight = _pack(taps, torch.float64, _CPU)
+    return index.int().to(device), weight.int().to(device)
 
 
 # -- geometry ----------------------------------------------------------------------------------

@@ -46,6 +46,16 @@ def test_bilinear_is_pillow(size, target):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_fixed_point_is_torch(size, target, mode):
+    """What other devices compute, here against torch's integer kernel of the CPU."""
+    raw = planes(picture(size, 2))[None]
+    found = image._fixed(raw, *target, lambda *s: image.torch_taps(*s, mode, raw.device))
+    torch.testing.assert_close(found, image.torchvision_resize(raw, *target, mode), rtol=0, atol=0)
+
+
 SAMPLES = {
     "": lambda x: x,
     "stride4": lambda x: x[::4, ::4],

@@ -103,7 +103,7 @@ def fused(
     if not pillow and (height, width) == (rows, columns):
         size = (height, width)
     top, left = corner(size, rows, columns, centred)
-    taps = _pillow_taps if pillow else _linear_taps
+    taps = pil_taps if pillow else _linear_taps
     y_at, y_weight = taps(height, size[0], pixels.device)
     x_at, x_weight = taps(width, size[1], pixels.device)
     out = torch.empty(count, 3, rows, columns, device=pixels.device)
@@ -116,15 +116,6 @@ def fused(
         num_warps=4, **options,
     )  # fmt: skip
     return out
-
-
-@lru_cache(maxsize=64)
-def _pillow_taps(
-    source: int, target: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """int32 [taps, target]: source index, and weight in 1 / 2^22."""
-    at, weight = pil_taps(source, target, torch.device("cpu"))
-    return at.int().to(device), weight.round().int().to(device)
 
 
 @lru_cache(maxsize=64)
