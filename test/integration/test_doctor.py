@@ -17,11 +17,11 @@ import time
 import numpy as np
 import pytest
 import rclpy
+from live_system import LiveSystem
 from node_rig import POSTURE, image, joints, jpeg
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import CompressedImage, Image, JointState
-from spinning import SpinningNode
 from std_msgs.msg import Bool, Float64, Float64MultiArray, String
 from std_srvs.srv import Trigger
 
@@ -37,53 +37,12 @@ BASE = "extends: ur10e\njoint_max_age: 20.0\n"
 CALM = "{scene: {max_age: 20.0}, wrist: {max_age: 20.0}}"
 
 
-class Cell:
-    """The live system, and a node of the test in its domain."""
-
-    def __init__(self, run_dir):
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "phyai_ros.tools", "up", "sim:=true", "duration:=0"),
-                *("instruction:=reach the red block", f"out:={run_dir}"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.context = Context()
-        rclpy.init(context=self.context, args=[], domain_id=DOMAIN)
-        self.node = SpinningNode("test_cell", self.context)
-
-    def call(self, kind, name, request):
-        client = self.node.create_client(kind, name)
-        self.until(client.service_is_ready, name)
-        future = client.call_async(request)
-        self.until(future.done, name)
-        self.node.destroy_client(client)
-        return future.result()
-
-    def until(self, condition, what):
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, f"never came: {what}"
-            assert self.process.poll() is None, "the system ended"
-            time.sleep(0.1)
-
-    def close(self):
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(timeout=30)
-        finally:
-            self.process.kill()
-        self.node.close()
-        self.context.try_shutdown()
-
-
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory):
     settings = {"ROS_DOMAIN_ID": str(DOMAIN), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
-    cell = Cell(tmp_path_factory.mktemp("run"))
+    cell = LiveSystem(tmp_path_factory.mktemp("run"), DOMAIN)
     try:
         cell.call(Trigger, "handoff_node/resume", Trigger.Request())
         yield cell

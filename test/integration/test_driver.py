@@ -6,19 +6,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import signal
-import subprocess
-import sys
-import threading
-import time
 
 import pytest
-import rclpy
+from live_system import LiveSystem
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -27,49 +20,23 @@ from phyai_ros.nodes import convert, qos
 
 pytestmark = pytest.mark.slow
 DOMAIN = 84
-PATIENCE = 100.0
 
 
-class Cell:
+class Cell(LiveSystem):
     def __init__(self, run_dir) -> None:
-        self.directory = run_dir
+        super().__init__(run_dir, DOMAIN, "robot:=ur10e_driver")
         self.states: list[HandoffState] = []
         self.ended: list[dict] = []
         self.joints: list[JointState] = []
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "phyai_ros.tools", "up", "robot:=ur10e_driver"),
-                *("sim:=true", "instruction:=reach the red block", "duration:=0"),
-                f"out:={run_dir}",
-            ],
-            env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.context = Context()
-        rclpy.init(context=self.context, args=[], domain_id=DOMAIN)
-        self.node = rclpy.create_node("test_driver", context=self.context)
         listen = self.node.create_subscription
         listen(HandoffState, "phyai/handoff_state", self.states.append, qos.handoff_state())
         listen(String, "sim/episode", self._on_episode, qos.episode())
         listen(JointState, "joint_states", self.joints.append, qos.joint_states())
-        self._parameters = self.node.create_client(SetParameters, "sim_node/set_parameters")
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-        self._thread = threading.Thread(target=self.executor.spin)
-        self._thread.start()
 
     def _on_episode(self, message: String) -> None:
         event = json.loads(message.data)
         if event["event"] == "end":
             self.ended.append(event)
-
-    def until(self, condition, what: str) -> None:
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, f"never came: {what}; {self.states[-1:]}"
-            assert self.process.poll() is None, "the system ended"
-            time.sleep(0.05)
 
     def set(self, name: str, value: float | bool) -> None:
         kind = (
@@ -77,22 +44,8 @@ class Cell:
             if isinstance(value, bool)
             else ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=value)
         )
-        self.until(self._parameters.service_is_ready, "set_parameters")
         request = SetParameters.Request(parameters=[Parameter(name=name, value=kind)])
-        future = self._parameters.call_async(request)
-        self.until(future.done, name)
-        assert future.result().results[0].successful
-
-    def close(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(timeout=60)
-        finally:
-            self.process.kill()
-        self.executor.shutdown(timeout_sec=5)
-        self._thread.join(5)
-        self.node.destroy_node()
-        self.context.try_shutdown()
+        assert self.call(SetParameters, "sim_node/set_parameters", request).results[0].successful
 
 
 @pytest.fixture(scope="module")
