@@ -17,14 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from phyai_ros.control.states import State
-from phyai_ros.tools import incidents, report
+from phyai_ros.tools import incidents, plot_marks, report
 from phyai_ros.tools.plot_style import FAINT, INK, LINES, STYLE
-from phyai_ros.tools.recording import ACTING, ChunkSeen, Episode, Recording
+from phyai_ros.tools.recording import ACTING, ChunkSeen, Recording
 
 LONGEST = 16.0
 """Seconds shown: more would be too dense to read."""
 
-_CRASH = "#b3122a"
 STATE_COLOURS = {
     State.WAITING: "#c9d1d9",
     State.RAMPING: "#f2c14e",
@@ -66,10 +65,10 @@ def timeline(recording: Recording, about: Mapping[str, Any], path: Path) -> list
         _inference(bars, recording.chunks, start, end)
         _queue(queue, recording, start, end)
         for axis in axes:
-            _episode_edges(axis, recording.episodes, start, end)
-            _crashes(axis, recording, start, end)
-        _crash_names(band, recording, start, end)
-        _episode_titles(arm, recording.episodes, start, end)
+            plot_marks.episode_edges(axis, recording.episodes, start, end)
+            plot_marks.crashes(axis, recording, start, end)
+        plot_marks.crash_names(band, recording, start, end)
+        plot_marks.episode_titles(arm, recording.episodes, start, end)
         queue.set_xlim(0, end - start)
         queue.set_xlabel("seconds")
         figure.align_ylabels()
@@ -234,69 +233,3 @@ def _queue(axis: Axes, recording: Recording, start: float, end: float) -> None:
     age.set_ylabel("action age, ms", color="#c46a17")
     age.set_ylim(0, None)
     age.grid(visible=False)
-
-
-def _episode_edges(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:
-    for episode in episodes:
-        if start < episode.start < end:
-            axis.axvline(episode.start - start, color=INK, lw=1.0, ls=(0, (2, 3)))
-
-
-def _crashes(axis: Axes, recording: Recording, start: float, end: float) -> None:
-    for crash in recording.crashes:
-        time = incidents.tick_time(recording, crash)
-        if start <= time <= end:
-            axis.axvline(time - start, color=_CRASH, lw=1.8)
-
-
-def _crash_names(axis: Axes, recording: Recording, start: float, end: float) -> None:
-    """Which process it was, over the state that followed."""
-    for crash in recording.crashes:
-        time = incidents.tick_time(recording, crash)
-        if start <= time <= end:
-            axis.text(
-                time - start,
-                1.04,
-                f" {crash.process} crashed, restarted",
-                transform=axis.get_xaxis_transform(),
-                fontsize=9,
-                fontweight="bold",
-                color=_CRASH,
-                va="bottom",
-            )
-
-
-def _episode_titles(axis: Axes, episodes: Sequence[Episode], start: float, end: float) -> None:
-    """The instruction over its episode, and what came of it."""
-    marks = {True: ("✓", "#2f8f6b"), False: ("✗", "#c8413f"), None: ("…", FAINT)}
-    for episode in episodes:
-        left = max(episode.start, start)
-        right = min(episode.end if episode.end is not None else end, end)
-        if right - left < 0.02 * (end - start):
-            continue
-        mark, colour = marks[episode.success]
-        room = int((right - left) / (end - start) * 130)
-        text = _wrapped(episode.instruction, room) if room >= 10 else ""
-        axis.text(
-            (left + right) / 2 - start,
-            1.015,
-            f"{text} {mark}",
-            transform=axis.get_xaxis_transform(),
-            ha="center",
-            va="bottom",
-            fontsize=9,
-            color=colour,
-            linespacing=1.15,
-        )
-
-
-def _wrapped(text: str, width: int) -> str:
-    """At most three lines of ``width`` characters, by words."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    if len(lines) > 3:
-        lines = [*lines[:2], lines[2] + " …"]
-    return "\n".join(lines)
