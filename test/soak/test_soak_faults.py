@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
 
 from phyai_ros.nodes import cdr, convert, images
@@ -20,6 +21,12 @@ def image(fill=7, stamp=STAMP, frame="camera"):
     message.header.frame_id = frame
     convert.set_time(message.header.stamp, stamp)
     message.data = bytes([fill]) * 72
+    return serialize_message(message)
+
+
+def clock():
+    message = Clock()
+    convert.set_time(message.clock, STAMP)
     return serialize_message(message)
 
 
@@ -40,7 +47,9 @@ def test_dropped_is_nothing_and_delayed_is_the_same_later():
 
 
 @pytest.mark.parametrize("seconds", [-3.25, 0.5, 30.0])
-@pytest.mark.parametrize(("make", "kind"), [(image, Image), (joint_state, JointState)])
+@pytest.mark.parametrize(
+    ("make", "kind"), [(image, Image), (joint_state, JointState), (clock, Clock)]
+)
 def test_shifted_stamps_and_nothing_else(seconds, make, kind):
     at, data = one(stamps.Shifted(seconds)(make(), 5.0))
     assert at == 5.0

@@ -15,7 +15,7 @@ from phyai_ros.tools.soaking import inject, schedule
 from phyai_ros.tools.soaking.faults import instructions, tampers
 from phyai_ros.tools.soaking.schedule import BY_NAME, KINDS, Robot, round_of
 
-ROBOT = Robot(("scene", "wrist"), ("elbow", "finger"))
+ROBOT = Robot(("scene", "wrist"), ("elbow", "finger"), clock=True)
 SEEDS = st.integers(0, 2**31)
 
 
@@ -61,9 +61,9 @@ def test_every_fault_can_be_done_and_its_name_looked_for(seed):
         assert fault.kind in inject.HOW
         if fault.kind in tampers.KINDS:
             touched = [
-                camera
-                for camera in (*ROBOT.cameras, None)
-                if tampers.tamper(fault.kind, fault.parameters, camera) is not None
+                stream
+                for stream in (*ROBOT.cameras, tampers.JOINTS, tampers.CLOCK)
+                if tampers.tamper(fault.kind, fault.parameters, stream) is not None
             ]
             assert touched
         names = BY_NAME[fault.kind].names
@@ -71,9 +71,22 @@ def test_every_fault_can_be_done_and_its_name_looked_for(seed):
             re.compile(schedule.pattern(names, fault.parameters))
 
 
+@given(SEEDS)
+def test_the_clock_jumps_only_where_time_is_simulated(seed):
+    real = Robot(ROBOT.cameras, ROBOT.joints)
+    rest = [f for f in round_of(seed, 0, ROBOT) if not BY_NAME[f.kind].of_clock]
+    assert sorted(map(str, round_of(seed, 0, real))) == sorted(map(str, rest))
+
+
+def test_a_jump_of_the_robots_clock_leaves_the_nodes_clock_and_one_of_time_moves_all():
+    streams = (*ROBOT.cameras, tampers.JOINTS, tampers.CLOCK)
+    for kind, moved in (("stamps_jump", streams[:-1]), ("clock_jump", streams)):
+        assert moved == tuple(s for s in streams if tampers.tamper(kind, {"seconds": 2.0}, s))
+
+
 def test_a_fault_of_messages_that_is_unknown_is_refused_with_what_there_is():
     with pytest.raises(ValueError, match="camera_dropped"):
-        tampers.tamper("gremlins", {}, None)
+        tampers.tamper("gremlins", {}, tampers.JOINTS)
 
 
 def test_tasks_never_repeat_and_a_storm_has_good_and_bad_ones():

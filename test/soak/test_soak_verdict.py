@@ -114,7 +114,11 @@ def test_everything_else_that_fails():
     line.add({"event": "not_finite", "time": 105.0, "text": "chunk 3"})
     result = judged(
         line,
-        memory=[Memory("up", 600.0, 1000.0, 1011.0), Memory("policy_node", 600.0, 1000.0, 1009.0)],
+        memory=[
+            Memory("up", 600.0, 1000.0, 1011.0),
+            Memory("policy_node", 600.0, 1000.0, 1009.0),
+            Memory("record", 300.0, 1000.0, 1100.0),
+        ],
         bags=[Bag("bag1", 10, 0.2), Bag("bag2", 10, 1.7), Bag("bag3", 0, 0.0, "damaged")],
         orphans=["sim_node (7)"],
         broken=["up ended with status 1"],
@@ -129,6 +133,7 @@ def test_everything_else_that_fails():
     ):
         assert text in found
     assert "policy_node" not in found
+    assert "record" not in found, "too young to tell"
     assert "bag1" not in found
     assert result.late == ["bag2: its last 1.7 s are missing"]
 
@@ -143,6 +148,6 @@ def test_memory_is_judged_over_the_longest_life_of_each_process():
         log.add("policy_node", 1, float(second), 1000 + second)
     for second in range(round(LEAST) - 1):
         log.add("handoff_node", 2, float(second), 1000)
-    (found,) = log.judged()
+    (found,) = log.lives()
     assert found.process == "policy_node"
     assert found.growth > verdict.GROWTH

@@ -16,11 +16,12 @@ of bounded length."""
 WINDOW = 15.0
 """s whose median is the early, and the late, value."""
 LEAST = 120.0
-"""s a process must have lived to be judged."""
+"""s a process must have lived to be shown."""
 
 
 def own(pid: int) -> int | None:
-    """KiB of anonymous memory; what is shared with the middleware has its own bound. None: gone."""
+    """KiB resident, without what is shared with the middleware, which has its own bound. None:
+    gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
@@ -28,12 +29,12 @@ def own(pid: int) -> int | None:
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     if "RssAnon" not in fields:
         return None  # it has ended and waits for its parent
-    swapped = fields.get("VmSwap", "0 kB")
-    return int(fields["RssAnon"].split()[0]) + int(swapped.split()[0])
+    parts = (fields.get(name, "0 kB") for name in ("RssAnon", "RssFile", "VmSwap"))
+    return sum(int(part.split()[0]) for part in parts)
 
 
 class MemoryLog:
-    """Samples by process; ``judged`` is what they come to."""
+    """Samples by process; ``lives`` is what they come to."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
@@ -47,8 +48,8 @@ class MemoryLog:
         for (name, pid), samples in self._samples.items():
             yield from (f"{name},{pid},{time:.1f},{kib}" for time, kib in samples)
 
-    def judged(self) -> list[Memory]:
-        """Every life long enough to tell, the longest of each process."""
+    def lives(self) -> list[Memory]:
+        """Of each process the longest life, where that is long enough to show."""
         longest: dict[str, Memory] = {}
         for (name, _), samples in self._samples.items():
             start, end = samples[0][0], samples[-1][0]

@@ -42,7 +42,7 @@ def as_dict(verdict: Verdict, system: System, about: dict[str, Any]) -> dict[str
                 "late_mib": round(m.late / 1024, 2),
                 "growth": round(m.growth, 5),
             }
-            for m in system.memory.judged()
+            for m in system.memory.lives()
         ],
         "bags": [
             {"bag": b.path, "messages": b.messages, "gap_s": b.gap, "trouble": b.trouble}
@@ -67,7 +67,7 @@ def show(verdict: Verdict, system: System, console: Console) -> None:
     """Tables: faults by kind, memory, bags; then the verdict."""
     console.print(_faults(verdict.outcomes))
     table = Table("process", "lived s", "own memory MiB", "growth", title="memory")
-    for m in system.memory.judged():
+    for m in system.memory.lives():
         table.add_row(
             m.process,
             f"{m.seconds:.0f}",

@@ -55,7 +55,7 @@ class Soak:
         return judge(
             self.injected,
             system.timeline,
-            system.memory.judged(),
+            system.memory.lives(),
             system.recordings.checked,
             orphans,
             system.broken,

@@ -17,6 +17,8 @@ RECOVERED_WITHIN = 5.0
 """s from a fault's end until a fresh chunk drives the arm."""
 GROWTH = 0.01
 """Share by which a process's own memory may grow."""
+OLD = 600.0
+"""s that a process must have lived for its growth to say anything."""
 LAST_SECOND = 1.0
 """s between a recorder's end and the newest message of its bag."""
 MOTION = 0.1
@@ -152,7 +154,7 @@ def judge(
         f"{m.process}: memory grew by {100 * m.growth:.2f} % in {m.seconds:.0f} s "
         f"({m.early / 1024:.1f} to {m.late / 1024:.1f} MiB)"
         for m in memory
-        if m.growth > GROWTH
+        if m.seconds >= OLD and m.growth > GROWTH
     ]
     for bag in bags:
         if bag.trouble:
