@@ -18,7 +18,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / ".build" / "coverage"
 ROOMS = ("control", "nodes")
-TESTS = ("test/control", "test/nodes", "test/fuzz/test_messages.py", "test/integration")
+TESTS = (
+    "test/control",
+    "test/nodes",
+    "test/tools/test_arguments.py",
+    "test/tools/test_graph.py",
+    "test/fuzz/test_messages.py",
+    "test/fuzz/test_arguments.py",
+    "test/integration",
+)
 
 
 def main() -> int:
