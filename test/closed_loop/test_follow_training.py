@@ -23,8 +23,8 @@ BELT = 0.64
 def samples(count, belt=BELT):
     rng = np.random.default_rng(4)
     for _ in range(count):
-        state = follow.draw(rng, belt)
-        yield state, follow.chunks(rng, state.joints, state, HORIZON, STEP)
+        moment = follow.draw(rng, belt)
+        yield moment.state, follow.chunks(moment, moment.state.joints, HORIZON)
 
 
 def test_a_chunk_goes_on_from_its_decided_rows_without_a_step():
@@ -36,6 +36,9 @@ def test_a_chunk_goes_on_from_its_decided_rows_without_a_step():
             steps = np.abs(np.diff(chunks[d], axis=0))
             # The expert's cruise, and what the block's own motion asks of the joints.
             assert (steps[d - 1] <= expert.CRUISE * STEP + 0.02).all()
+            if d > 1:  # and it turns no faster than a plan does
+                turns = np.abs(np.diff(chunks[d], n=2, axis=0))
+                assert (turns[d - 2] <= 0.4 * 2 * (expert.CRUISE * STEP + 0.02)).all()
 
 
 def test_with_a_plan_the_moving_block_is_followed_without_one_it_is_taken_as_standing():

@@ -85,9 +85,9 @@ def fill_follow(
     """Sample block ``number`` of the task follow."""
     rng = np.random.default_rng([seed, number])
     for i in range(number * BLOCK, (number + 1) * BLOCK):
-        state = follow.draw(rng, belt)
-        joints = keep(world, state, rng, i, arrays)
-        arrays["chunk"][i] = follow.chunks(rng, joints, state, HORIZON, STEP)
+        moment = follow.draw(rng, belt)
+        joints = keep(world, moment.state, rng, i, arrays)
+        arrays["chunk"][i] = follow.chunks(moment, joints, HORIZON)
 
 
 def keep(
