@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phyai_ros.control.handoff import Handoff
-from phyai_ros.robots.robot import Output
+from phyai_ros.robots.parts import Output
 
 LOG_PERIOD = 1.0
 """Seconds between two log lines."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes import message_types, qos
-from phyai_ros.robots.robot import Output
+from phyai_ros.robots.parts import Output
 
 TYPES = {
     "joint_group": "interbotix_xs_msgs/msg/JointGroupCommand",

@@ -14,7 +14,7 @@ from phyai_ros.control.chunk import Plan
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.preview import knot_velocities
 from phyai_ros.nodes import convert, qos
-from phyai_ros.robots.robot import Output
+from phyai_ros.robots.parts import Output
 
 _EPS = 1e-9
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from phyai_ros.robots.robot import Output, Robot
+from phyai_ros.robots.parts import Output
+from phyai_ros.robots.robot import Robot
 
 
 class Outlet:

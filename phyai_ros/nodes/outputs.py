@@ -15,7 +15,7 @@ from phyai_ros.nodes import qos
 from phyai_ros.nodes.dry_run import DryRun
 from phyai_ros.nodes.interbotix import Interbotix
 from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
-from phyai_ros.robots.robot import Output as OutputDescription
+from phyai_ros.robots.parts import Output as OutputDescription
 from phyai_ros.robots.robot import Robot
 
 

@@ -14,7 +14,8 @@ from std_msgs.msg import Float64
 from phyai_ros.nodes import qos
 from phyai_ros.nodes.diagnostics import EdgeLog, Status
 from phyai_ros.nodes.streams import Stream
-from phyai_ros.robots.robot import Ready, Robot
+from phyai_ros.robots.parts import Ready
+from phyai_ros.robots.robot import Robot
 
 STOPPED = 0.01
 """Share of full speed below which the robot counts as paused."""

@@ -11,7 +11,8 @@ from std_msgs.msg import Float64MultiArray
 
 from phyai_ros.nodes import interbotix, qos
 from phyai_ros.nodes.diagnostics import Reasons
-from phyai_ros.robots.robot import Output, Robot
+from phyai_ros.robots.parts import Output
+from phyai_ros.robots.robot import Robot
 
 Goals = dict[str, float]
 

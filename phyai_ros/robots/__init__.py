@@ -2,6 +2,7 @@
 """Robot descriptions: one YAML file a robot. See docs/architecture.md."""
 
 from phyai_ros.robots.errors import RobotError
-from phyai_ros.robots.robot import Camera, Joint, Output, Robot, load, names
+from phyai_ros.robots.parts import Camera, Joint, Output
+from phyai_ros.robots.robot import Robot, load, names
 
 __all__ = ["Camera", "Joint", "Output", "Robot", "RobotError", "load", "names"]

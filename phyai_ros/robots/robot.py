@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""The robot's YAML, checked: joints, limits, cameras, topics, output."""
+"""The robot's YAML as a whole, checked."""
 
 from __future__ import annotations
 
@@ -7,168 +7,27 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files
-from phyai_ros.robots.kinematics import Chain
-from phyai_ros.robots.mapping import Affine, AnyMapping, JointMappings, Mapping
-from phyai_ros.robots.numbers import Number, Open, Positive, Whole
-from phyai_ros.robots.placement import Mount, Tool
-
-Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_~{][A-Za-z0-9_/~{}]*$")]
-
-
-PLAUSIBLE = {"rad": (8 * np.pi, 30.0, "degrees"), "m": (20.0, 20.0, "millimetres")}
-"""Unit -> the most that a joint's limits may be, position and velocity, and the unit they are often
-given in instead."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Gripper(_Strict):
-    """A joint that grips: never blended, never interpolated between two chunk rows, never started
-    from its measured position while it squeezes something.
-
-    state, command: mappings of their own, where the policy reads and commands it in other numbers.
-    closed: the position at which it is closed, default the joint's lower limit. Held within a
-    quarter of its travel of that for stall_after seconds of execution without a new command, it is
-    reported as stalled.
-    """
-
-    state: AnyMapping = Affine()
-    command: AnyMapping = Affine()
-    closed: Number | None = None
-    stall_after: Positive = 10.0
+from phyai_ros.robots.mapping import JointMappings
+from phyai_ros.robots.numbers import Positive
+from phyai_ros.robots.parts import (
+    Camera,
+    Joint,
+    Output,
+    Ready,
+    SpeedScaling,
+    Strict,
+    Topic,
+    Tracking,
+    WorkspaceBox,
+)
+from phyai_ros.robots.placement import Tool
 
 
-class Joint(_Strict):
-    """Robot side: unit, and limits in it: position (lower, upper), velocity a second, acceleration
-    a second squared. Policy side: value = sign * scale * (position - offset)."""
-
-    unit: Literal["rad", "m"] = "rad"
-    position: tuple[Number, Number]
-    velocity: Positive
-    acceleration: Positive
-    sign: Literal[-1, 1] = 1
-    offset: Number = 0.0
-    scale: Positive = 1.0
-    gripper: Gripper | None = None
-
-    @field_validator("position")
-    @classmethod
-    def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
-        if not value[0] < value[1]:
-            raise ValueError("expected [lower, upper] with lower < upper")
-        return value
-
-    @model_validator(mode="after")
-    def _plausible(self) -> Joint:
-        """Limits that no arm has are limits in another unit, and would hold nothing back."""
-        reach, speed, other = PLAUSIBLE[self.unit]
-        farthest = max(abs(self.position[0]), abs(self.position[1]))
-        if farthest > reach or self.velocity > speed:
-            what = "position" if farthest > reach else "velocity"
-            raise ValueError(
-                f"{what}: expected {self.unit}: at most {reach:g} {self.unit} and {speed:g} "
-                f"{self.unit}/s; is it in {other}?"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _one_mapping(self) -> Joint:
-        plain = (self.sign, self.offset, self.scale) == (1, 0.0, 1.0)
-        if self.gripper is not None and not plain:
-            raise ValueError("sign, offset, scale: expected none beside gripper, it has its own")
-        return self
-
-    @property
-    def state_mapping(self) -> Mapping:
-        return self.gripper.state if self.gripper else self._affine()
-
-    @property
-    def command_mapping(self) -> Mapping:
-        return self.gripper.command if self.gripper else self._affine()
-
-    def _affine(self) -> Affine:
-        return Affine(sign=self.sign, scale=self.scale, offset=self.offset)
-
-
-class Camera(_Strict):
-    """topic: sensor_msgs/Image, or CompressedImage where its last name is ``compressed``.
-    encoding: what it is expected to carry, None for any that can be read. max_age: seconds.
-    size: [height, width] it must have, None for any. optional: a frame may be made without it.
-    mount: where it is, for pictures with the plan in them."""
-
-    topic: Topic
-    encoding: str | None = None
-    max_age: Positive = 0.2
-    size: tuple[Whole, Whole] | None = None
-    optional: bool = False
-    mount: Mount | None = None
-
-
-class WorkspaceBox(_Strict):
-    """Optional box for the tool centre point, metres in the base frame of ``chain``."""
-
-    chain: Chain
-    lower: tuple[Open, Open, Open]
-    upper: tuple[Open, Open, Open]
-
-    @model_validator(mode="after")
-    def _ordered(self) -> WorkspaceBox:
-        if not all(low < high for low, high in zip(self.lower, self.upper, strict=True)):
-            raise ValueError("lower, upper: expected lower < upper on every axis")
-        return self
-
-
-class Output(_Strict):
-    """How commands leave. joints: the controller's order, default: the robot's. name: what the
-    driver calls this group of joints, or this joint (joint_group, joint_single)."""
-
-    type: Literal["forward_command", "joint_trajectory", "joint_group", "joint_single"] = (
-        "forward_command"
-    )
-    topic: Topic
-    joints: tuple[str, ...] = ()
-    name: str = ""
-
-
-class SpeedScaling(_Strict):
-    """Where the robot says how fast it runs: std_msgs/Float64, ``full`` at full speed. Chunks are
-    played in the robot's own time; stopped, or silent for ``max_age`` seconds, the arm is held."""
-
-    topic: Topic
-    full: Positive = 100.0
-    max_age: Positive = 1.0
-
-
-class Ready(_Strict):
-    """A topic on which the robot says whether it takes commands. type: package/msg/Name, whose
-    package must be installed. field: of the message. values: those that mean yes. latched: the
-    publisher is transient local, so that the last value reaches a late listener."""
-
-    topic: Topic
-    type: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*/msg/[A-Z][A-Za-z0-9]*$")]
-    field: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "data"
-    values: Annotated[tuple[bool | int | str, ...], Field(min_length=1)]
-    latched: bool = True
-
-
-class Tracking(_Strict):
-    """A joint that is no gripper and is measured farther than ``rad`` (or ``m``) from all that it
-    was commanded in the last ``lag`` seconds, for ``after`` seconds in a row, does not do what it
-    is told: the arm is held. lag: more than the robot ever is behind."""
-
-    rad: Positive = 0.2
-    m: Positive = 0.05
-    lag: Positive = 0.5
-    after: Positive = 0.25
-
-
-class Robot(_Strict):
+class Robot(Strict):
     """A robot as this package needs to know it. Joint order is the YAML's order.
 
     control_rate: Hz. joint_state_topics: sensor_msgs/JointState, each may bring some joints.
@@ -191,20 +50,20 @@ class Robot(_Strict):
     control_rate: Annotated[Positive, Field(le=1000)]
     joints: Annotated[dict[str, Joint], Field(min_length=1)]
     joint_state_topics: Annotated[tuple[Topic, ...], Field(min_length=1)]
-    joint_prefixes: dict[Topic, str] = {}
+    joint_prefixes: dict[Topic, str] = Field(default_factory=dict)
     joint_max_age: Positive = 0.2
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
     max_skew: Positive = 0.025
     output: Output
     gripper_output: Output | None = None
     further_outputs: tuple[Output, ...] = ()
-    conventions: dict[str, dict[str, JointMappings]] = {}
+    conventions: dict[str, dict[str, JointMappings]] = Field(default_factory=dict)
     actions: Literal["absolute", "relative"] = "absolute"
     workspace: WorkspaceBox | None = None
     speed_scaling: SpeedScaling | None = None
-    ready: dict[str, Ready] = {}
+    ready: dict[str, Ready] = Field(default_factory=dict)
     tracking: Tracking | None = Tracking()
-    tools: dict[str, Tool] = {}
+    tools: dict[str, Tool] = Field(default_factory=dict)
 
     _source: str = PrivateAttr(default="")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from phyai_ros import robots
 from phyai_ros.nodes import interbotix
-from phyai_ros.robots.robot import Output
+from phyai_ros.robots.parts import Output
 
 
 @dataclass

@@ -22,7 +22,8 @@ from trajectory_msgs.msg import JointTrajectory
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
 from phyai_ros.nodes import cdr, convert, interbotix, qos, robot_gate
 from phyai_ros.nodes.message_info import informed, sent
-from phyai_ros.robots.robot import Output, Robot
+from phyai_ros.robots.parts import Output
+from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.doctoring.samples import Endpoint, Samples
 
 NODES = ("policy_node", "handoff_node")
