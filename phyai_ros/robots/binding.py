@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from phyai_ros.engine.types import Observation, PolicySpec
-from phyai_ros.robots import columns
+from phyai_ros.robots import columns, trained
 from phyai_ros.robots.config_files import validate
 from phyai_ros.robots.errors import RobotError
 from phyai_ros.robots.mapping import Mapping as ValueMapping
@@ -65,6 +65,9 @@ class Binding:
         self._state_maps = self._maps("state")
         self._command_maps = self._maps("command")
         self._relative = self._relative_joints()
+        self._lowest, self._highest = trained.bounds(spec)
+        constant = [not isinstance(column, str) for column in self._state]
+        self._lowest[constant], self._highest[constant] = -np.inf, np.inf
         # Column of the action row behind each joint, in the robot's order.
         self._column = [self._action.index(name) for name in self.joint_names]
 
@@ -104,7 +107,8 @@ class Binding:
 
     def state(self, joints: Mapping[str, float]) -> np.ndarray:
         """Joint positions by name (robot units) -> float64 [state_dim] in the checkpoint's order
-        and units. Raises RobotError naming joints that are absent or not finite."""
+        and units. Raises RobotError naming joints that are absent, not finite, or so far from what
+        the checkpoint was trained on that they can only be in another unit or column."""
         out = np.empty(len(self._state))
         for i, column in enumerate(self._state):
             if not isinstance(column, str):
@@ -116,6 +120,14 @@ class Binding:
         if not np.isfinite(out).all():
             bad = [str(self._state[i]) for i in np.flatnonzero(~np.isfinite(out))]
             raise RobotError(f"state: {bad} are not finite numbers")
+        wild = np.flatnonzero((out < self._lowest) | (out > self._highest))
+        if len(wild):
+            i = int(wild[0])
+            raise RobotError(
+                f"state: {self._state[i]!r} is {out[i]:g} where {self.spec.checkpoint} was trained "
+                f"far within [{self._lowest[i]:g}, {self._highest[i]:g}]: are its unit, sign and "
+                f"column right? ({self.robot.source}, {self._where})"
+            )
         return out
 
     def joints(self, state: Sequence[float] | np.ndarray) -> dict[str, float]:

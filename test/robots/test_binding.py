@@ -210,6 +210,35 @@ def test_what_does_not_fit_is_told_with_key_expected_found_and_candidates(config
         assert text in str(caught.value), str(caught.value)
 
 
+RANGES = {
+    "min_max": {"min": np.full(6, -1.5), "max": np.full(6, 1.5)},
+    "quantiles": {"q01": np.full(6, -1.5), "q99": np.full(6, 1.5)},
+    "mean_std": {"mean": np.zeros(6), "std": np.full(6, 0.5)},
+}
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_a_state_in_another_unit_than_trained_is_refused_by_name(kind):
+    """strands robots#985 the other way round: degrees go in. The network would make a confident
+    chunk of nonsense, and the handoff could not tell."""
+    arm = FeatureSpec("single_arm", 6, kind, statistics=RANGES[kind])
+    binding = bind(state=(arm, FeatureSpec("gripper", 1, "min_max")))
+    degrees = {name: np.degrees(value) for name, value in frame(elbow_joint=1.2).joints.items()}
+    with pytest.raises(RobotError, match=r"'elbow_joint' is 68.7549 .* are its unit, sign and col"):
+        binding.state({**frame().joints, "elbow_joint": degrees["elbow_joint"]})
+    # A posture that training never saw is the policy's to cope with.
+    assert binding.state(frame(elbow_joint=-6.2).joints)[2] == -6.2
+
+
+def test_a_joint_that_hardly_moved_in_training_may_move():
+    still = {"min": np.full(6, 0.3), "max": np.full(6, 0.3001)}
+    arm = FeatureSpec("single_arm", 6, "min_max", statistics=still)
+    binding = bind(state=(arm, FeatureSpec("gripper", 1, "min_max")))
+    binding.state(frame(shoulder_pan_joint=-0.6).joints)
+    with pytest.raises(RobotError, match="'shoulder_pan_joint' is 2"):
+        binding.state(frame(shoulder_pan_joint=2.0).joints)
+
+
 def test_an_optional_camera_may_have_no_role():
     binding = bind(cameras=("video.scene",), optional_cameras=("video.top", "video.wrist"))
     assert binding.roles == {"video.scene": "scene", "video.wrist": "wrist"}
