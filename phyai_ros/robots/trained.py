@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Where a checkpoint's training data was: a state in another unit is no posture that it never saw."""
+"""Where a checkpoint's training data was, which tells another unit from a posture it never saw."""
 
 from __future__ import annotations
 
