@@ -48,7 +48,7 @@ def main() -> int:
     row |= {"tests": tests, "passed": status == 0}
     print(json.dumps(row))
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    import record
+    import record  # type: ignore[import-not-found]
 
     entry = record.row("coverage", row)
     record.save("coverage.jsonl", {**entry, "command": "python scripts/coverage.py"})
