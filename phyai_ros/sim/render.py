@@ -113,6 +113,7 @@ class Renderer:
         if number < 0:
             known = [self._model.camera(i).name for i in range(self._model.ncam)]
             raise KeyError(f"no camera {camera!r} in the scene; there are {', '.join(known)}")
+        self._gl.make_current()  # another renderer of this thread may have been at work
         self._camera.fixedcamid = number
         if self._positions is None or not np.array_equal(positions, self._positions):
             self._positions = np.array(positions)
@@ -136,6 +137,7 @@ class Renderer:
     def close(self) -> None:
         """Frees the context; in the thread that made it."""
         if self._gl is not None:
+            self._gl.make_current()
             self._context.free()
             self._gl.free()
             self._gl = None

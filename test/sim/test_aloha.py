@@ -193,6 +193,17 @@ def test_cameras_see_the_cube_or_their_gripper(cell, camera):
         assert 20 < red.sum() < 2000
 
 
+def test_two_cells_of_one_thread_draw_their_own_pictures(cell):
+    cell.reset(3)
+    alone = cell.render("cam_high")
+    other = World(4, width=160, height=120)
+    theirs = other.render("cam_high")
+    np.testing.assert_array_equal(cell.render("cam_high"), alone)
+    np.testing.assert_array_equal(other.render("cam_high"), theirs)
+    other.close()
+    np.testing.assert_array_equal(cell.render("cam_high"), alone)
+
+
 def test_samples_are_states_that_the_expert_has_an_answer_to():
     rng = np.random.default_rng(3)
     for _ in range(200):
