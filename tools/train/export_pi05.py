@@ -15,7 +15,7 @@ from phyai_ros.engine.models.paligemma.config import describe as describe_sizes
 from phyai_ros.engine.models.paligemma.keys import canonical, checkpoint_tensors, key_table
 from phyai_ros.sim.kinematics import JOINTS
 from phyai_ros.sim.scene import CAMERAS
-from tools.train.statistics import describe
+from tools.train.statistics import Range, describe
 
 if TYPE_CHECKING:
     from tools.train.dataset import Dataset
@@ -86,7 +86,8 @@ def read(model: Pi05Trainee, directory: Path) -> None:
 
 
 def statistics(family: Pi05Family, data: Dataset) -> dict[str, np.ndarray]:
-    """q01 and q99 are the extremes here: the normalisation covers all demonstrations."""
+    """q01 and q99 are what training normalised with: the extremes of its demonstrations, or of
+    those of the training that it went on from."""
     moved = family.relative(data.raw_chunk, data.raw_state)
     found = {}
     for feature, values, axes in (
@@ -95,11 +96,21 @@ def statistics(family: Pi05Family, data: Dataset) -> dict[str, np.ndarray]:
     ):
         for name, value in describe(values, axes).items():
             found[f"{feature}.{name}"] = value
-        found[f"{feature}.q01"], found[f"{feature}.q99"] = (
-            found[f"{feature}.min"],
-            found[f"{feature}.max"],
-        )
+    for feature, used in (("observation.state", family.state), ("action", family.chunk)):
+        found[f"{feature}.q01"] = used.low.double().cpu().numpy()
+        found[f"{feature}.q99"] = used.high.double().cpu().numpy()
     return found
+
+
+def ranges(directory: Path) -> tuple[Range, Range]:
+    """A checkpoint's ranges of state and action."""
+    (file,) = directory.glob("policy_preprocessor_step_*_normalizer_processor.safetensors")
+    found = load_file(file)
+    state, action = (
+        Range(found[f"{feature}.q01"], found[f"{feature}.q99"])
+        for feature in ("observation.state", "action")
+    )
+    return state, action
 
 
 def _features() -> tuple[dict[str, Any], dict[str, Any]]:

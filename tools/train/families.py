@@ -50,8 +50,17 @@ class Family(ABC):
 
     def __init__(self) -> None:
         self._tables: dict[str, Tensor] = {}
+        self._kept: tuple[Range, Range] | None = None
+
+    def keep(self, state: Range, chunk: Range) -> None:
+        """Use these ranges, so that weights trained with them mean the same."""
+        self._kept = state, chunk
 
     def fit(self, state: Tensor, chunk: Tensor) -> None:
+        """Ranges from the demonstrations, unless ``keep`` was told of others."""
+        if self._kept is not None:
+            self.state, self.chunk = (r.to(state.device) for r in self._kept)
+            return
         self.state = Range.of(state, (0,))
         all_rows = tuple(range(chunk.ndim - 1))
         self.chunk = Range.of(self.relative(chunk, state), (0,) if self.per_row else all_rows)

@@ -23,6 +23,9 @@ class Range:
     def of(cls, values: Tensor, axes: tuple[int, ...]) -> Range:
         return cls(values.amin(axes), values.amax(axes))
 
+    def to(self, device: torch.device) -> Range:
+        return Range(self.low.to(device), self.high.to(device))
+
     def normalise(self, values: Tensor) -> Tensor:
         span = self.high - self.low
         scaled = 2 * (values - self.low) / torch.where(span > 0, span, 1.0) - 1

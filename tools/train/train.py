@@ -19,9 +19,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tools.train import families
+from tools.train import export_pi05, families
 from tools.train.batch import Batch
 from tools.train.dataset import Dataset, wait_for
+from tools.train.pi05 import Pi05Trainee
 
 WINDOW = 50
 """Steps between looks at the loss."""
@@ -97,6 +98,11 @@ def train(args: argparse.Namespace) -> None:
     model = family.build().to(device)
     if args.resume:
         families.load_state(model, args.resume)
+    if args.expert_only:
+        if not (args.resume and isinstance(model, Pi05Trainee)):
+            raise SystemExit("--expert-only: goes on from a pi0.5 checkpoint; expected --resume")
+        model.freeze_view()
+        family.keep(*export_pi05.ranges(args.resume))
     parameters = [p for p in model.parameters() if p.requires_grad]
     average = [p.detach().clone() for p in parameters]
     optimizer = torch.optim.AdamW(
@@ -176,6 +182,9 @@ def main() -> None:
     parser.add_argument("--ema", type=float, default=0.999)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--expert-only", action="store_true", help="pi0.5: go on with its action expert alone"
+    )
     parser.add_argument("--eager", action="store_true", help="no torch.compile")
     train(parser.parse_args())
 
