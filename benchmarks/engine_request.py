@@ -15,7 +15,6 @@ import synthetic
 import torch
 
 from phyai_ros.engine.policy import Policy
-from phyai_ros.engine.staging import COPY_THREADS
 from phyai_ros.engine.types import Observation
 
 MODEL = ("vision", "prefix", "solver")
@@ -36,7 +35,6 @@ def run(device: torch.device, requests: int) -> dict[str, Any]:
     given = observations(policy)
     gc.collect()
     gc.freeze()  # as policy_node does before it answers: a full collection takes 50 ms
-    torch.set_num_threads(COPY_THREADS)  # the same
     whole, rest, stages = [], [], []
     for i in range(requests + 20):
         start = time.perf_counter()

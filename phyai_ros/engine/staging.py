@@ -7,9 +7,8 @@ An adapter whose ``prepare`` is two parts, ``stage`` on the host and ``place`` o
 
 from __future__ import annotations
 
-import ctypes
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,41 +23,23 @@ _ALIGN = 256
 
 class Stack:
     """Arrays of one shape and dtype, to lie side by side on the device: [len, *shape]. They are
-    read when the request is written, not copied before."""
+    read when the request is written, not copied before. rows: of each array, those that travel;
+    None for all."""
 
     STACK = True
 
-    def __init__(self, arrays: Sequence[np.ndarray]):
-        self.arrays = tuple(arrays)
-        self.shape = (len(self.arrays), *self.arrays[0].shape)
+    def __init__(self, arrays: Sequence[np.ndarray], rows: np.ndarray | None = None):
+        self.arrays, self.rows = tuple(arrays), rows
+        height, *rest = self.arrays[0].shape
+        self.shape = (len(self.arrays), height if rows is None else len(rows), *rest)
         self.dtype = self.arrays[0].dtype
 
     def write(self, out: np.ndarray) -> None:
-        for row, array in zip(out, self.arrays, strict=True):
-            copy(row, array)
-
-
-COPY_THREADS = 4
-"""Of torch's, best for copying a request's images; with more, some requests wait for the last."""
-
-_LARGE = 1 << 18
-"""Bytes from which a copy is worth several threads."""
-
-
-def copy(out: np.ndarray, array: np.ndarray) -> None:
-    """Large arrays by torch's threads: one alone reads 6 GB/s, a third of a millisecond for three
-    cameras. out: contiguous."""
-    if array.nbytes < _LARGE or not array.flags.c_contiguous:
-        np.copyto(out, array)
-    else:
-        _bytes_at(out).copy_(_bytes_at(array))
-
-
-def _bytes_at(array: np.ndarray) -> torch.Tensor:
-    """The memory of a contiguous array; unlike torch.from_numpy, also of one that is read only."""
-    where = ctypes.c_ubyte * array.nbytes
-    memory = where.from_address(array.__array_interface__["data"][0])
-    return torch.frombuffer(memory, dtype=torch.uint8)
+        for place, array in zip(out, self.arrays, strict=True):
+            if self.rows is None:
+                np.copyto(place, array)
+            else:  # no row is out of range; "raise" would go through a buffer
+                np.take(array, self.rows, axis=0, out=place, mode="clip")
 
 
 Host = np.ndarray | torch.Tensor | Stack
@@ -67,21 +48,30 @@ Host = np.ndarray | torch.Tensor | Stack
 
 @dataclass(frozen=True)
 class Grouped:
-    """Images by their size. stacks: [images, H, W, 3] of each size. places: where each image of
-    each stack belongs."""
+    """Images by their size. stacks: [images, rows, W, 3] of each size. places: where each image of
+    each stack belongs. heights: of each stack's images; more than its rows where not all travel."""
 
     stacks: tuple[Any, ...]
     places: tuple[tuple[tuple[int, int], ...], ...]
+    heights: tuple[int, ...]
 
     @staticmethod
-    def of(images: Iterable[tuple[tuple[int, int], np.ndarray]]) -> Grouped:
-        """images: (place, uint8 [H, W, 3]) in any order."""
+    def of(
+        images: Iterable[tuple[tuple[int, int], np.ndarray]],
+        rows: Callable[[int, int], np.ndarray | None] = lambda height, width: None,
+    ) -> Grouped:
+        """images: (place, uint8 [H, W, 3]) in any order. rows: of an image of this height and width
+        those that are looked at, None for all."""
         groups: dict[tuple[int, ...], list[tuple[tuple[int, int], np.ndarray]]] = {}
         for place, image in images:
             groups.setdefault(image.shape, []).append((place, image))
         return Grouped(
-            tuple(Stack([image for _, image in group]) for group in groups.values()),
+            tuple(
+                Stack([image for _, image in group], rows(*shape[:2]))
+                for shape, group in groups.items()
+            ),
             tuple(tuple(place for place, _ in group) for group in groups.values()),
+            tuple(shape[0] for shape in groups),
         )
 
 
@@ -134,7 +124,11 @@ def upload(staged: Any, device: torch.device) -> Any:
 def _tensor(leaf: Host) -> torch.Tensor:
     if isinstance(leaf, torch.Tensor):
         return leaf
-    array = np.stack(leaf.arrays) if isinstance(leaf, Stack) else leaf
+    if isinstance(leaf, Stack):
+        array = np.empty(leaf.shape, leaf.dtype)
+        leaf.write(array)
+    else:
+        array = leaf
     if not array.flags.writeable or any(s < 0 for s in array.strides):
         array = array.copy()  # torch can hold neither
     return torch.from_numpy(array)

@@ -8,7 +8,6 @@ request from the newest frame. Neither waits for the other.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import time
@@ -25,7 +24,6 @@ from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.engine.runner import SELECTORS
-from phyai_ros.engine.staging import COPY_THREADS
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import (
     convert,
@@ -75,7 +73,7 @@ PARAMETERS = (
     Parameter(
         "threads",
         0,
-        "CPU threads of the policy; 0: torch decides, and on a GPU a few",
+        "CPU threads of the policy; 0: torch decides",
         low=0,
         high=256,
     ),
@@ -131,17 +129,14 @@ class PolicyNode(lifecycle.ManagedNode):
         model, source = model_file.load(values.model)
         part = model_file.robot_part(model, robot.name, source)
         checkpoint = model_file.checkpoint_path(values.checkpoint or model.checkpoint, source)
-        device = _device(values.device)
-        on_cpu = device == "cpu"
-        threads = values.threads or (0 if on_cpu else min(COPY_THREADS, os.cpu_count() or 1))
-        if threads:
-            torch.set_num_threads(threads)
+        if values.threads:
+            torch.set_num_threads(values.threads)
         started = time.monotonic()
         self._policy = load_policy(
             checkpoint,
             family=model.family,
             embodiment=values.embodiment or part.embodiment,
-            device=device,
+            device=_device(values.device),
             dtype=values.precision,
             revision=None if values.checkpoint else model.revision,
             selector=values.selector,

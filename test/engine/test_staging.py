@@ -45,6 +45,20 @@ def test_images_are_grouped_by_size():
     found = Grouped.of([((0, 0), small[0]), ((0, 1), large[0]), ((1, 0), small[1])])
     assert [stack.shape for stack in found.stacks] == [(2, 4, 5, 3), (1, 6, 5, 3)]
     assert found.places == (((0, 0), (1, 0)), ((0, 1),))
+    assert found.heights == (4, 6)
+
+
+def test_rows_that_nobody_looks_at_stay_at_home():
+    (image,) = pictures((480, 64), 1)
+    assert letterbox.rows_seen(240, 320, 224, 224) is None
+    given = Grouped.of([((0, 0), image)], lambda h, w: letterbox.rows_seen(h, w, 60, 60))
+    (stack,) = given.stacks
+    assert stack.shape[1] < 480 == given.heights[0]
+    (found,) = upload((stack,), CPU)
+    expected = letterbox.reference(torch.from_numpy(image)[None], 60, 60)
+    some = letterbox.reference(found, 60, 60, height=480)
+    torch.testing.assert_close(some, expected, rtol=0, atol=0)
+    assert flatten(given)[1] != flatten(Grouped.of([((0, 0), image[: stack.shape[1]])]))[1]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -93,7 +107,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not _triton.usable(torch.device(DEVICE)), reason="needs a GPU or interpreter")
-@pytest.mark.parametrize("size", SIZES if DEVICE == "cuda" else ((20, 33), (36, 18)))
+@pytest.mark.parametrize("size", SIZES if DEVICE == "cuda" else ((20, 33), (66, 18)))
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("dependent", [True, False] if DEVICE == "cuda" else [False])
 def test_kernel(size, centred, dependent):
@@ -103,6 +117,11 @@ def test_kernel(size, centred, dependent):
     where = {"centred": centred, "dependent": dependent}
     found = letterbox.fused(pixels, rows, columns, **where).cpu().double()
     torch.testing.assert_close(found, exact(raw, rows, columns, centred), rtol=0, atol=2e-4)
+    seen = letterbox.rows_seen(*size, rows, columns)
+    if seen is not None:
+        some = pixels[:, torch.from_numpy(seen).to(DEVICE)].contiguous()
+        again = letterbox.fused(some, rows, columns, height=size[0], **where).cpu().double()
+        torch.testing.assert_close(again, found, rtol=0, atol=0)
     found = letterbox.fused(pixels, rows, columns, pillow=True, **where).cpu()
     expected = letterbox.reference(
         torch.from_numpy(raw), rows, columns, pillow=True, centred=centred

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -29,10 +30,28 @@ def corner(size: tuple[int, int], rows: int, columns: int, centred: bool) -> tup
     return (top // 2, left // 2) if centred else (top, left)
 
 
+def rows_seen(height: int, width: int, rows: int, columns: int) -> np.ndarray | None:
+    """Of an image of this size, the rows that LeRobot's rule looks at when it shrinks it into rows
+    x columns; None where that is nearly all of them. The others need not travel."""
+    seen = _rows_seen(height, fit(height, width, rows, columns)[0])
+    return None if len(seen) > 0.9 * height else seen
+
+
 def reference(
-    pixels: torch.Tensor, rows: int, columns: int, *, pillow: bool = False, centred: bool = True
+    pixels: torch.Tensor,
+    rows: int,
+    columns: int,
+    *,
+    height: int | None = None,
+    pillow: bool = False,
+    centred: bool = True,
 ) -> torch.Tensor:
-    """uint8 [N, H, W, 3] -> float32 [N, 3, rows, columns] in [-1, 1]."""
+    """uint8 [N, H, W, 3] -> float32 [N, 3, rows, columns] in [-1, 1]. height: of the images, where
+    pixels are their ``rows_seen`` alone."""
+    if height not in (None, pixels.shape[1]):
+        count, _, width, _ = pixels.shape
+        at = _index(height, fit(height, width, rows, columns)[0], pixels.device)
+        pixels = pixels.new_zeros(count, height, width, 3).index_copy_(1, at, pixels)
     image = pixels.movedim(-1, -3)
     size = fit(image.shape[-2], image.shape[-1], rows, columns)
     if pillow:
@@ -93,12 +112,14 @@ def fused(
     rows: int,
     columns: int,
     *,
+    height: int | None = None,
     pillow: bool = False,
     centred: bool = True,
     dependent: bool = False,
 ) -> torch.Tensor:
     """``reference`` in one launch. pixels contiguous. Pillow's rule gives its very bytes."""
-    count, height, width, _ = pixels.shape
+    count, there, width, _ = pixels.shape
+    height = there if height is None else height
     size = fit(height, width, rows, columns)
     if not pillow and (height, width) == (rows, columns):
         size = (height, width)
@@ -106,12 +127,14 @@ def fused(
     taps = pil_taps if pillow else _linear_taps
     y_at, y_weight = taps(height, size[0], pixels.device)
     x_at, x_weight = taps(width, size[1], pixels.device)
+    if there != height:
+        y_at = _among_seen(height, size[0], pixels.device)
     out = torch.empty(count, 3, rows, columns, device=pixels.device)
     block = 256
     options = {"launch_pdl": True} if dependent else {}
     letterbox_kernel[(-(-rows * columns // block), 3 * count)](
         pixels, out, y_at, y_weight, x_at, x_weight,
-        height, width, rows, columns, *size, top, left,
+        there, width, rows, columns, *size, top, left,
         Y_TAPS=len(y_at), X_TAPS=len(x_at), PILLOW=pillow, BLOCK=block, PDL=dependent,
         num_warps=4, **options,
     )  # fmt: skip
@@ -131,3 +154,23 @@ def _linear_taps(
     high = (where - first).clamp_(max=1)
     at, weight = torch.stack([first, second]), torch.stack([1 - high, high])
     return at.contiguous().to(device), weight.contiguous().to(device)
+
+
+@lru_cache(maxsize=64)
+def _rows_seen(source: int, target: int) -> np.ndarray:
+    at, weight = _linear_taps(source, target, torch.device("cpu"))
+    return np.unique(at[weight != 0].numpy()).astype(np.int64)
+
+
+@lru_cache(maxsize=64)
+def _index(source: int, target: int, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(_rows_seen(source, target)).to(device)
+
+
+@lru_cache(maxsize=64)
+def _among_seen(source: int, target: int, device: torch.device) -> torch.Tensor:
+    """``_linear_taps``'s rows, counted among those that are seen."""
+    at, _ = _linear_taps(source, target, torch.device("cpu"))
+    seen = _rows_seen(source, target)
+    among = np.minimum(np.searchsorted(seen, at.numpy()), len(seen) - 1)
+    return torch.from_numpy(among.astype(np.int32)).to(device)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from phyai_ros.engine import tokenize
+from phyai_ros.engine.kernels import letterbox
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.prompt import Prompt
@@ -108,12 +109,19 @@ class FlowAdapter:
 
     def stage_images(self, observations: Sequence[Observation]) -> Images:
         placed, used = self._slots(observations)
-        pictures = Grouped.of(
+        pictures = (
             ((i, used.index(slot)), np.asarray(observation.images[key]))
             for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True))
             for slot, key in cameras
         )
-        return Images(pictures, len(observations), len(used))
+        return Images(Grouped.of(pictures, self._rows), len(observations), len(used))
+
+    def _rows(self, height: int, width: int) -> np.ndarray | None:
+        """The rows of a camera image that go to a GPU."""
+        side = self.model.config.vision.image_size
+        if self.transforms.pillow or self.device.type == "cpu":
+            return None
+        return letterbox.rows_seen(height, width, side, side)
 
     def stage_rest(self, observations: Sequence[Observation]) -> Rest:
         placed, used = self._slots(observations)
@@ -134,9 +142,12 @@ class FlowAdapter:
     ) -> torch.Tensor:
         """-> float32 [batch, slots, 3, S, S] in [-1, 1]; -1 where a request has no such camera."""
         side, given = self.model.config.vision.image_size, images.pictures
+        pillow = self.transforms.pillow
         groups = [
-            (operators.letterbox(pixels, side, side, pillow=self.transforms.pillow), places)
-            for pixels, places in zip(given.stacks, given.places, strict=True)
+            (operators.letterbox(pixels, side, side, height=height, pillow=pillow), places)
+            for pixels, places, height in zip(
+                given.stacks, given.places, given.heights, strict=True
+            )
         ]
         shape = (images.batch, images.slots, 3, side, side)
         whole = tuple((i, slot) for i in range(images.batch) for slot in range(images.slots))
