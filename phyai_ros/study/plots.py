@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from matplotlib.axes import Axes
 
 from phyai_ros.tools.plot_style import FAINT, STYLE
 
+_CONSTANT = re.compile(r"[\d.]+ ms")
 _LOOK = {
     "synchronous": ("#8c98a4", "s"),
     "replace": ("#23303d", "o"),
@@ -108,6 +111,9 @@ def _line(
     ]
     if not points:
         return
+    gaps = [i for i, p in enumerate(points) if i and not _CONSTANT.fullmatch(p[2]["delay"])]
+    for i in reversed(gaps):  # only constant delays are a scale that a line may follow
+        points.insert(i, (math.nan, math.nan, points[i][2]))
     x, y, found = zip(*points, strict=True)
     style: dict[str, Any] = {"color": colour, "marker": marker, "label": method}
     style |= {"lw": 1.4, "ms": 6, "mec": "white", "mew": 0.6, "clip_on": False}
