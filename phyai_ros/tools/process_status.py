@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from phyai_ros.nodes.diagnostics import OK, WARN, Status
@@ -14,11 +15,13 @@ RECENT = 10.0
 
 def status(crashes: Sequence[Crash], now: float) -> Status:
     """crashes: those that were started again, oldest first. now: s, wall clock."""
+    counts = Counter(crash.process for crash in crashes)
     recent = {c.process: c for c in crashes if now - c.time < RECENT}
-    told = [f"{c.process} {c.how} and is started again" for c in recent.values()]
+    told = [
+        # The number makes the second death of one process another message than the first.
+        f"{name} {crash.how} and is started again (restart {counts[name]})"
+        for name, crash in recent.items()
+    ]
     text = "; ".join(told) or (f"{len(crashes)} restarts" if crashes else "ok")
-    counts: dict[str, int] = {}
-    for crash in crashes:
-        counts[crash.process] = counts.get(crash.process, 0) + 1
     values = {f"restarts of {name}": count for name, count in counts.items()}
     return Status("processes", WARN if told else OK, text, values)
