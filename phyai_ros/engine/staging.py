@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from phyai_ros.engine.structure import flatten, replace
+from phyai_ros.engine.structure import Fixed, flatten, replace
 
 _ALIGN = 256
 """Bytes; what the fastest copies and the widest loads of any device ask for."""
@@ -70,8 +70,8 @@ class Grouped:
                 Stack([image for _, image in group], rows(*shape[:2]))
                 for shape, group in groups.items()
             ),
-            tuple(tuple(place for place, _ in group) for group in groups.values()),
-            tuple(shape[0] for shape in groups),
+            Fixed(tuple(place for place, _ in group) for group in groups.values()),
+            Fixed(shape[0] for shape in groups),
         )
 
 

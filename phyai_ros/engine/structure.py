@@ -16,11 +16,17 @@ _kinds: dict[type, int] = {}
 """By type: asking takes longer than all else in the way of a request."""
 
 
+class Fixed(tuple[Any, ...]):
+    """A tuple without tensors or arrays in it: described as a whole."""
+
+
 def _kind(of: type) -> int:
     known = _kinds.get(of)
     if known is None:
         if issubclass(of, torch.Tensor | np.ndarray) or hasattr(of, "STACK"):
             known = _LEAF
+        elif issubclass(of, Fixed):
+            known = _VALUE
         elif issubclass(of, tuple | list):
             known = _SEQUENCE
         elif issubclass(of, dict):
