@@ -35,7 +35,15 @@ def main(words: Sequence[str]) -> int:
         return 2
     out = Path(options.out).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    system = System(robot, options.robot, options.model, options.seed, out, options.domain)
+    system = System(
+        robot,
+        options.robot,
+        options.model,
+        options.seed,
+        out,
+        options.domain,
+        sim_time=options.sim_time,
+    )
 
     def progress(text: str) -> None:
         console.say("info", f"{len(soak.injected) + 1}: {text}")
@@ -48,6 +56,7 @@ def main(words: Sequence[str]) -> int:
         "patience": options.patience,
         "robot": options.robot,
         "model": options.model,
+        "sim_time": options.sim_time,
         "seconds": round(soak.seconds, 1),
     }
     numbers = report.as_dict(verdict, system, about)
@@ -76,6 +85,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--robot", default="ur10e", help="name or YAML file (%(default)s)")
     parser.add_argument("--model", default="gr00t", help="name or YAML file (%(default)s)")
+    parser.add_argument(
+        "--sim-time", action="store_true", help="time from /clock, and faults of that clock too"
+    )
     parser.add_argument("--out", default="runs/soak", metavar="DIR", help="default: %(default)s")
     parser.add_argument("--domain", type=int, default=90, help="ROS domain (%(default)s)")
     return parser.parse_args(words)
