@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_uint, c_void_p
 from functools import lru_cache
 from pathlib import Path
@@ -21,8 +21,7 @@ import torch
 _log = logging.getLogger(__name__)
 _SOURCES = Path(__file__).parent / "cuda"
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_CLUSTER, _COOPERATIVE = 4, 2  # CUlaunchAttributeID
-_ATTRIBUTES = 2
+_CLUSTER, _COOPERATIVE, _DEPENDENT = 4, 2, 6  # CUlaunchAttributeID
 
 
 class CudaError(RuntimeError):
@@ -81,9 +80,13 @@ def compile_source(source: str, options: tuple[str, ...]) -> bytes:
         lib.nvrtcDestroyProgram(byref(program))
 
 
-def _compiled(name: str, options: tuple[str, ...]) -> bytes:
-    """The cubin of ``cuda/name.cu``, from the cache where it is there."""
-    source = (_SOURCES / f"{name}.cu").read_text()
+def source_of(files: Sequence[str]) -> str:
+    return "\n".join((_SOURCES / f).read_text() for f in files)
+
+
+def _compiled(name: str, files: Sequence[str], options: tuple[str, ...]) -> bytes:
+    """The cubin of these files of ``cuda/``, from the cache where it is there."""
+    source = source_of(files)
     digest = hashlib.sha256("\0".join((source, str(torch.version.cuda), *options)).encode())
     root = os.environ.get("PHYAI_ROS_CACHE") or Path.home() / ".cache" / "phyai_ros"
     file = Path(root) / "cubins" / f"{name}_{digest.hexdigest()[:24]}.cubin"
@@ -103,12 +106,14 @@ def _compiled(name: str, options: tuple[str, ...]) -> bytes:
 class Kernel:
     """One entry of a source, loaded on the current device.
 
-    cluster: blocks of a cluster. Launches are cooperative: every block is resident at once.
+    files: of ``cuda/``, one behind the other. cluster: blocks of a cluster. Launches are
+    cooperative: every block is resident at once.
     """
 
     def __init__(
-        self, name: str, defines: Mapping[str, int], *, cluster: int, threads: int, shared: int
-    ):
+        self, name: str, files: Sequence[str], defines: Mapping[str, int], *, cluster: int,
+        threads: int, shared: int,
+    ):  # fmt: skip
         major, minor = torch.cuda.get_device_capability()
         options = (
             f"--gpu-architecture=sm_{major}{minor}a",
@@ -116,7 +121,7 @@ class Kernel:
         )
         self._module, self._function = c_void_p(), c_void_p()
         torch.cuda.current_stream()  # there is a context
-        code = _compiled(name, options)
+        code = _compiled(name, files, options)
         _check(_driver().cuModuleLoadData(byref(self._module), code))
         _check(_driver().cuModuleGetFunction(byref(self._function), self._module, name.encode()))
         _check(_driver().cuFuncSetAttribute(self._function, _DYNAMIC_SHARED, shared))
@@ -137,12 +142,14 @@ class Kernel:
         _check(_driver().cuOccupancyMaxActiveClusters(byref(count), self._function, byref(config)))
         return count.value
 
-    def launch(self, blocks: int, arguments: ctypes.Structure) -> None:
-        """arguments: the kernel's one parameter, by value."""
-        attributes = (_Attribute * _ATTRIBUTES)()
+    def launch(self, blocks: int, arguments: ctypes.Structure, *, dependent: bool = False) -> None:
+        """arguments: the kernel's one parameter, by value. dependent: start while the kernel in
+        front ends; this one waits for it by itself."""
+        attributes = (_Attribute * (3 if dependent else 2))()
         attributes[0].id, attributes[0].value[:3] = _CLUSTER, [self._cluster, 1, 1]
-        if _ATTRIBUTES > 1:
-            attributes[1].id, attributes[1].value[0] = _COOPERATIVE, 1
+        attributes[1].id, attributes[1].value[0] = _COOPERATIVE, 1
+        if dependent:
+            attributes[2].id, attributes[2].value[0] = _DEPENDENT, 1
         config = self._config(blocks, attributes)
         parameters = (c_void_p * 1)(ctypes.addressof(arguments))
         _check(_driver().cuLaunchKernelEx(byref(config), self._function, parameters, None))

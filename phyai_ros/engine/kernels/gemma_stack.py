@@ -16,8 +16,13 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import _cuda, add_norm, attention, gated_linear, rope_cache
 
-_CLUSTER, _BLOCKS, _THREADS = 8, 128, 288
-_SHARED = 15 * 8704 + 58240 + 8 * 20 * 58 * 4 + 512 + 31 * 8
+_RANKS, _THREADS = 8, 384
+_FEWEST, _MOST = 13, 16
+"""Clusters of 8 blocks, one block a multiprocessor: how many there are depends on which
+multiprocessors of a chip are switched off."""
+FILES = (
+    "hopper.cuh", "gemma_stream.cuh", "gemma_products.cuh", "gemma_attend.cuh", "gemma_stack.cu",
+)  # fmt: skip
 WIDTH, HEADS, HEAD, MLP = 1024, 8, 256, 4096
 _QKV = (HEADS + 2) * HEAD
 LONGEST_PREFIX = 8 * 128
@@ -29,7 +34,7 @@ class _Given(ctypes.Structure):
     _fields_ = (
         *((n, c_uint64) for n in (
             "weights", "vectors", "x", "key", "value", "layer_stride", "exists", "cosine", "sine",
-            "y", "q", "attended", "z", "squares", "counter", "stamps",
+            "y", "q", "own", "attended", "z", "squares", "stamps",
         )),
         ("prefix", c_int), ("eps", c_float),
     )  # fmt: skip
@@ -104,7 +109,8 @@ def fits(layers: Sequence[Layer], tokens: int) -> bool:
     return (
         OFFERED
         and shapes == {tuple(torch.Size(s) for s in wanted)}
-        and 2 <= tokens <= MOST_TOKENS
+        and 32 <= tokens <= MOST_TOKENS
+        and len(layers) % 2 == 0
         and first.device.type == "cuda"
         and first.dtype in (torch.float16, torch.bfloat16)
         and all(t.is_contiguous() and t.dtype == first.dtype for t in tensors)
@@ -132,6 +138,32 @@ def _through(weight: torch.Tensor, shift: torch.Tensor | None) -> torch.Tensor:
     return weight.float() @ shift
 
 
+def _slots(clusters: int) -> int:
+    return 14 if clusters > _FEWEST else 13
+
+
+def _shared(clusters: int) -> int:
+    """Bytes of shared memory; the sizes are those of ``cuda/gemma_stream.cuh``."""
+    slots, pairs = _slots(clusters), 2 * -(-_QKV // 32 // clusters)
+    return slots * 8704 + 58240 + _RANKS * 2 * pairs * 58 * 4 + 768 + (2 * slots + 2) * 8
+
+
+def definitions(tokens: int, depth: int, dtype: torch.dtype, clusters: int) -> dict[str, int]:
+    return {
+        "TOKENS": tokens, "DEPTH": depth, "BF16": int(dtype == torch.bfloat16),
+        "CLUSTERS": clusters, "SLOTS": _slots(clusters),
+    }  # fmt: skip
+
+
+def clusters_here() -> int:
+    """How many clusters of blocks that each fill a multiprocessor the current device holds."""
+    probe = _cuda.Kernel(
+        "cluster_probe", ("cluster_probe.cu",), {"RANKS": _RANKS}, cluster=_RANKS,
+        threads=_THREADS, shared=_shared(_MOST),
+    )  # fmt: skip
+    return min(_MOST, probe.clusters())
+
+
 class GemmaStack:
     """Scratch and the compiled kernel for one expert: ``tokens`` rows of one request."""
 
@@ -141,19 +173,20 @@ class GemmaStack:
         self.tokens, self.depth, self._layers = tokens, len(layers), layers
         pointers = [[t.data_ptr() for t in (x.qkv, x.output, x.gate_up, x.down)] for x in layers]
         self._weights = torch.tensor(pointers, dtype=torch.int64, device=device)
-        self._y, self._q, self._attended, self._z = (
-            torch.empty(tokens, width, dtype=dtype, device=device)
-            for width in (WIDTH, HEADS * HEAD, HEADS * HEAD, MLP)
-        )
-        self._squares = torch.empty(tokens, _BLOCKS, device=device)
-        self._counter = torch.zeros(1, dtype=torch.int32, device=device)
+        sizes = (2 * WIDTH, HEADS * HEAD, 2 * HEAD, HEADS * HEAD, 2 * MLP, 4 * _MOST * _RANKS)
+        self._scratch = [
+            torch.full((tokens, width), -1, dtype=torch.int16, device=device) for width in sizes
+        ]
+        clusters = clusters_here()
+        if clusters < _FEWEST:
+            raise _cuda.CudaError(f"{clusters} clusters of {_RANKS} blocks fit, not {_FEWEST}")
+        if (clusters - 1) * -(-tokens * HEADS // clusters) >= tokens * HEADS:
+            raise _cuda.CudaError(f"{tokens} tokens leave a cluster without queries")
+        self._blocks = clusters * _RANKS
         self._kernel = _cuda.Kernel(
-            "gemma_stack",
-            {"T": tokens, "DEPTH": self.depth, "BF16": int(dtype == torch.bfloat16), **defines},
-            cluster=_CLUSTER, threads=_THREADS, shared=_SHARED,
+            "gemma_stack", FILES, definitions(tokens, self.depth, dtype, clusters) | defines,
+            cluster=_RANKS, threads=_THREADS, shared=_shared(clusters),
         )  # fmt: skip
-        if self._kernel.clusters() * _CLUSTER < _BLOCKS:
-            raise _cuda.CudaError(f"the device holds fewer than {_BLOCKS} blocks at once")
         self.stamps: torch.Tensor | None = None
 
     def takes(self, batch: int, tokens: int, at: int) -> bool:
@@ -171,17 +204,16 @@ class GemmaStack:
         *,
         at: int,
         eps: float,
+        dependent: bool = False,
     ) -> torch.Tensor:
         """x [tokens, width] float32, changed in place and returned. key, value [layers, 1, 1, L,
-        head]: rows at .. at + tokens are written. exists bool [1, L]. cos, sin float32
-        [1, tokens, head]."""
-        self._counter.zero_()
+        head], of which the first ``at`` rows are read: the chunk's own do not leave the kernel.
+        exists bool [1, L]. cos, sin float32 [1, tokens, head]."""
         given = _Given(
             self._weights.data_ptr(), vectors.data_ptr(), x.data_ptr(), key.data_ptr(),
             value.data_ptr(), key.stride(0), exists.data_ptr(), cos.data_ptr(), sin.data_ptr(),
-            self._y.data_ptr(), self._q.data_ptr(), self._attended.data_ptr(), self._z.data_ptr(),
-            self._squares.data_ptr(), self._counter.data_ptr(),
+            *(t.data_ptr() for t in self._scratch),
             0 if self.stamps is None else self.stamps.data_ptr(), at, eps,
         )  # fmt: skip
-        self._kernel.launch(_BLOCKS, given)
+        self._kernel.launch(self._blocks, given, dependent=dependent)
         return x
