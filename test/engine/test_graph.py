@@ -262,3 +262,37 @@ def test_warm_up_takes_the_cameras_that_will_come():
     first, second = policy.spec.cameras[:2]
     policy.warm_up({first: None, second: (40, 60)}, absent=[first, second])
     assert [tuple(o.images) for o in seen] == [(first, second), (second,), (first,)]
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+def test_batches_are_captured_as_far_as_there_is_room():
+    policy = load_policy(pi_cases.GOLDEN / "pi05_openpi", device="cuda")
+    observation = pi_cases.observation("pi05_openpi", pi_cases.names(True, ("pi05_openpi",))[0][1])
+    policy.runner.capture(observation, batches=None)
+    noise = torch.randn(policy.adapter.noise_shape(20))
+    together = policy.infer_batch([observation] * 20, noise)
+    assert policy.runner.replayed == 1
+    alone = policy.infer(observation, noise[19])
+    assert policy.runner.replayed == 2
+    np.testing.assert_allclose(together[19].normalised, alone.normalised, atol=5e-5)
+
+
+@needs_cuda
+@needs_golden
+@pytest.mark.cuda
+def test_images_of_another_size_are_resized_eagerly_and_told_once(caplog):
+    policy = load_policy(pi_cases.GOLDEN / "pi05_openpi", device="cuda")
+    observation = pi_cases.observation("pi05_openpi", pi_cases.names(True, ("pi05_openpi",))[0][1])
+    policy.runner.capture(observation)
+    wide = {k: np.repeat(v, 2, axis=1) for k, v in observation.images.items()}
+    other = dataclasses.replace(observation, images=wide)
+    noise = torch.randn(policy.adapter.noise_shape(1))
+    for _ in range(2):
+        found = policy.infer(other, noise)
+    assert policy.runner.replayed == 2
+    assert caplog.text.count("images of a size that was not captured") == 1
+    plain = load_policy(pi_cases.GOLDEN / "pi05_openpi", device="cuda", selector="reference")
+    expected = plain.infer(other, noise)
+    np.testing.assert_allclose(found.normalised, expected.normalised, atol=2e-5)
