@@ -149,8 +149,10 @@ def test_gated(rand, dtype, dependent, activation):
 def test_row_linear(rand, dependent, rows, n, k, biased):
     x, weight, bias = rand(rows, k), rand(n, k), rand(n) if biased else None
     assert row_linear.fits(x, weight)
-    found = row_linear.fused(x, weight, bias, dependent=dependent)
-    check(found, row_linear.reference(*wide(x, weight, bias)), torch.float32)
+    for activation in ("", "silu"):
+        found = row_linear.fused(x, weight, bias, activation, dependent=dependent)
+        expected = row_linear.reference(*wide(x, weight, bias), activation)
+        check(found, expected, torch.float32)
 
 
 @needs_triton

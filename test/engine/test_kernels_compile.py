@@ -79,7 +79,8 @@ KERNELS = {
          "SCALED": True, "BIASED": True, "NORM": True},
     ),
     "row_linear": (
-        row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True},
+        row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True,
+                                           "ACTIVATION": "silu"},
     ),
     "skinny_linear": (
         skinny_linear.skinny_linear_kernel,

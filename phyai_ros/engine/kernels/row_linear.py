@@ -10,19 +10,21 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.skinny_linear import _activate, activate
 
 
 def reference(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str = ""
 ) -> torch.Tensor:
-    """x [M, K], weight [N, K], bias [N], one dtype -> [M, N]."""
-    return F.linear(x, weight, bias)
+    """x [M, K], weight [N, K], bias [N], one dtype -> activation(x W^T + bias) [M, N]."""
+    return activate(F.linear(x, weight, bias), activation)
 
 
 @jit
 def row_linear_kernel(
     x_ptr, w_ptr, bias_ptr, out_ptr, N, K,
-    WIDE: tl.constexpr, COLUMNS: tl.constexpr, HAS_BIAS: tl.constexpr, PDL: tl.constexpr,
+    WIDE: tl.constexpr, COLUMNS: tl.constexpr, HAS_BIAS: tl.constexpr,
+    ACTIVATION: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -37,6 +39,7 @@ def row_linear_kernel(
     y = tl.sum(w * x[None, :], 1)
     if HAS_BIAS:
         y += tl.load(bias_ptr + columns, mask=columns < N, other=0.0)
+    y = _activate(y, ACTIVATION)
     tl.store(out_ptr + row * N + columns, y, mask=columns < N)
 
 
@@ -50,6 +53,7 @@ def fused(
     x: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
+    activation: str = "",
     *,
     dependent: bool = False,
 ) -> torch.Tensor:
@@ -61,6 +65,6 @@ def fused(
     options = {"launch_pdl": True} if dependent else {}
     row_linear_kernel[(m, -(-n // columns))](
         x, weight, bias if bias is not None else x, out, n, k, WIDE=wide, COLUMNS=columns,
-        HAS_BIAS=bias is not None, PDL=dependent, num_warps=4, **options,
+        HAS_BIAS=bias is not None, ACTIVATION=activation, PDL=dependent, num_warps=4, **options,
     )  # fmt: skip
     return out

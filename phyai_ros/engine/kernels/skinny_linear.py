@@ -115,7 +115,7 @@ def skinny_linear_kernel(
     for _ in range(0, DEPTH_PER_SPLIT, DEPTH):
         a = tl.load(x_row, mask=there, other=0.0)
         b = tl.load(w_at)
-        total = tl.dot(a, b, total, input_precision="ieee" if IEEE else "tf32")
+        total = tl.dot(a, b, total, input_precision="tf32x3" if IEEE else "tf32")
         x_row += DEPTH
         w_at += DEPTH
     if HAS_BIAS:

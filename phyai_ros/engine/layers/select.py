@@ -148,10 +148,10 @@ class FastOperators(Operators):
     def letterbox(self, pixels, rows, columns, **options):
         return letterbox.fused(pixels, rows, columns, dependent=self.dependent, **options)
 
-    def row_linear(self, x, weight, bias=None):
+    def row_linear(self, x, weight, bias=None, activation=""):
         if not row_linear.fits(x, weight):
-            return row_linear.reference(x, weight, bias)
-        return row_linear.fused(x, weight, bias, dependent=self.dependent)
+            return row_linear.reference(x, weight, bias, activation)
+        return row_linear.fused(x, weight, bias, activation, dependent=self.dependent)
 
     def gemma_stack(self, layers: Sequence[Layer], tokens: int) -> GemmaStack | None:
         if not gemma_stack.fits(layers, tokens):
@@ -218,7 +218,7 @@ class FastOperators(Operators):
         if found is not None:
             return found
         (m, k), n = x.shape, weight.shape[0] // halves
-        offered = _FEWEST <= m <= _SKINNY and x.dtype in _HALF
+        offered = _FEWEST <= m <= _SKINNY and x.dtype in (*_HALF, torch.float32)
         fitting = [t for t in tiles if t.fits(n, k)] if offered else []
         names = [LIBRARY, *map(_name, fitting)]
         if not self._tuning:

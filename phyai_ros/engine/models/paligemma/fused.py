@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import gemma_stack
 from phyai_ros.engine.layers.select import LIBRARY, Operators
@@ -262,7 +261,7 @@ class FusedFlow:
         assert self._stack is not None
         return self._stack(
             x, cache.key, cache.value, exists, positions.cos, positions.sin, packed, at=at,
-            eps=self.model.config.expert.eps,
+            eps=self.model.config.expert.eps, dependent=getattr(self.operators, "dependent", False),
         )  # fmt: skip
 
 
@@ -336,8 +335,10 @@ class FusedPi0(FusedFlow):
         constants: tuple[torch.Tensor, Step, torch.Tensor],
     ) -> torch.Tensor:
         times, of, folded = constants
-        hidden = self.operators.row_linear(x.to(folded.dtype).flatten(0, 1), folded, times[step, 0])
-        tokens = cast(Any, self.model).time_out(F.silu(hidden)).float()
+        ops, out = self.operators, cast(Any, self.model).time_out
+        rows = x.to(folded.dtype).flatten(0, 1)
+        hidden = ops.row_linear(rows, folded, times[step, 0], "silu")
+        tokens = ops.linear(hidden, out.weight, out.bias).float()
         h = self.expert(
             tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, of.norms,
             packed=of.packed,

@@ -91,7 +91,7 @@ class FusedSmolVla:
             self._out = F.pad(out.weight, (0, self._wide - self._width)), out.bias
             time = model.action_time_mlp_out
             more = self._wide - self._width
-            self._time = F.pad(time.weight, (0, 0, 0, more)), F.pad(time.bias, (0, more))
+            self._time = F.pad(time.weight, (0, more, 0, more)), F.pad(time.bias, (0, more))
 
     def _norm_scale(self, weight: torch.Tensor) -> torch.Tensor:
         """The mean square of a filled row is over more numbers: with ``_expert_eps`` the norm is
@@ -121,7 +121,12 @@ class FusedSmolVla:
         actions = model.action_in_proj
         enter = (mix @ actions.weight.double()).to(actions.weight.dtype)
         time = plain.time.double() + mix @ actions.bias.double()
-        return FusedConstants(enter.contiguous(), time.to(plain.time.dtype), _doubled(plain.rotary))
+        more = self._wide - self._width
+        return FusedConstants(
+            F.pad(enter, (0, 0, 0, more)).contiguous(),
+            F.pad(time.to(plain.time.dtype), (0, more)),
+            _doubled(plain.rotary),
+        )
 
     # -- once a request --------------------------------------------------------------------------
     def vision(self, inputs: SmolVlaInputs) -> tuple[torch.Tensor, ...]:
@@ -219,9 +224,9 @@ class FusedSmolVla:
         ops, shape = self.operators, x.shape
         length = prefix.exists.shape[1]
         hidden = ops.row_linear(
-            x.to(constants.enter.dtype).flatten(0, 1), constants.enter, constants.time[step]
+            x.to(constants.enter.dtype).flatten(0, 1), constants.enter, constants.time[step], "silu"
         )
-        tokens = F.linear(F.silu(hidden), *self._time).float()
+        tokens = ops.linear(hidden, *self._time).float()
         branch = None
         for layer, key, value in zip(self._expert, prefix.keys, prefix.values, strict=True):
             h = self._norm(tokens, branch, layer.norms[0], self._expert_eps, key.dtype)
