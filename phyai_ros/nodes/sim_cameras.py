@@ -37,8 +37,8 @@ class CameraSettings:
 
 
 class Cameras:
-    """``shoot`` posts a moment; all cameras show it under one stamp. A newer moment replaces one
-    that waits (``dropped`` counts them)."""
+    """``shoot`` posts a moment; all cameras that somebody listens to show it under one stamp. A
+    newer moment replaces one that waits (``dropped`` counts them)."""
 
     def __init__(self, node: Any, model: Any, settings: CameraSettings) -> None:
         self.seconds = Window()
@@ -102,7 +102,8 @@ class Cameras:
             while (item := self._slot.take()) is not None:
                 stamp, positions = item
                 began = time.perf_counter()
-                for name, pixels in self._render(renderer, positions, names):
+                seen = [n for n in names if self._publishers[n].get_subscription_count()]
+                for name, pixels in self._render(renderer, positions, seen):
                     self._publishers[name].publish(rgb_image(stamp, name, pixels))
                 for publisher, info in self._infos.values():
                     convert.set_time(info.header.stamp, stamp)

@@ -12,6 +12,8 @@ import numpy as np
 from phyai_ros.control.states import State
 from phyai_ros.nodes.outlets import Way
 
+SHOWN = 2
+"""Cameras of a frame on the film strip: one large, one in its corner."""
 ACTING = (State.RAMPING, State.EXECUTING)
 
 

@@ -207,6 +207,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
 def watched(values: Mapping[str, Value], run_dir: Path) -> monitor.Run:
     """What the monitor is told of these arguments."""
     from phyai_ros.tools import monitor
+    from phyai_ros.tools.recording import SHOWN
 
     robot = robots.load(str(values["robot"]))
     return monitor.Run(
@@ -215,7 +216,8 @@ def watched(values: Mapping[str, Value], run_dir: Path) -> monitor.Run:
         sim=bool(values["sim"]) and not values["dry_run"],
         duration=float(values["duration"]) or None,
         episodes=int(values["episodes"]) or None,
-        cameras={role: camera.topic for role, camera in robot.cameras.items()},
+        # As many as a frame of the film strip shows: a picture costs whoever sends it, too.
+        cameras={role: camera.topic for role, camera in list(robot.cameras.items())[:SHOWN]},
         ways=outlets.ways(robot),
         joint_names=robot.joint_names,
         about={name: values[name] for name in ("model", "robot", "instruction", "seed")},
