@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """One whole request of the embedded policy: raw images on the host to robot-unit actions there.
 
-Two cameras of 320x240 as the simulator sends them; binding, preprocessing, network and action
+Cameras of 320x240 as the simulator sends them; binding, preprocessing, network and action
 conversion included; images and state differ from request to request. Adds a row to
 benchmarks/results/inference.jsonl.
 """
@@ -25,12 +25,13 @@ from phyai_ros.nodes import model_file
 from phyai_ros.robots.binding import Binding
 
 WORST_P50_MS = 60.0
-POSTURE = (0.0, -1.2, 1.8, -2.2, -1.57, 0.0, 0.02)
+_VIPERX = (0.0, -0.96, 1.16, 0.0, -0.3, 0.0, 0.5)
+POSTURES = {"ur10e": (0.0, -1.2, 1.8, -2.2, -1.57, 0.0, 0.02), "aloha": _VIPERX * 2}
 
 
 def load(arguments: argparse.Namespace) -> tuple[Policy, Binding]:
     """The policy and binding that policy_node makes of the same names."""
-    robot = robots.load("ur10e")
+    robot = robots.load(arguments.robot)
     model, source = model_file.load(arguments.model)
     part = model_file.robot_part(model, robot.name, source)
     policy = load_policy(
@@ -48,7 +49,8 @@ def frames(binding: Binding, count: int) -> list[Frame]:
     made = []
     for _ in range(count):
         images = {role: rng.integers(0, 256, (240, 320, 3), np.uint8) for role in binding.cameras}
-        positions = np.array(POSTURE) + rng.normal(0, 0.01, len(POSTURE))
+        posture = np.array(POSTURES[binding.robot.name])
+        positions = posture + rng.normal(0, 0.01, len(posture))
         joints = dict(zip(binding.joint_names, positions, strict=True))
         made.append(Frame(1.0, 1.0, images, joints, {}, 0.0, 0.0))
     return made
@@ -76,6 +78,7 @@ def measure(arguments: argparse.Namespace) -> dict:
         "policy": f"{policy.spec.family} {os.path.basename(policy.spec.checkpoint)}",
         "where": str(policy.device),
         "precision": arguments.precision,
+        "cameras": len(binding.cameras),
         "threads": torch.get_num_threads(),
         "requests": len(totals),
         "p50_ms": round(float(p50), 3),
@@ -88,6 +91,7 @@ def measure(arguments: argparse.Namespace) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="gr00t", help="a name in config/models")
+    parser.add_argument("--robot", default="ur10e", choices=tuple(POSTURES))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="float32", choices=tuple(DTYPES))
     parser.add_argument("--threads", type=int, default=1, help="the rest is the simulator's")
