@@ -11,6 +11,7 @@ from enum import Enum
 import numpy as np
 
 from phyai_ros.control.frame import Frame
+from phyai_ros.control.words import shortened
 
 
 class Drop(str, Enum):
@@ -54,9 +55,9 @@ class ChunkRefused(ValueError):  # noqa: N818
     """A chunk that cannot be played; ``reason`` is the kind, the text names expected and found."""
 
     def __init__(self, reason: Drop, detail: str) -> None:
-        super().__init__(f"{reason.value}: {detail}")
         self.reason = reason
-        self.detail = detail
+        self.detail = shortened(detail)
+        super().__init__(f"{reason.value}: {self.detail}")
 
 
 LONGEST = 10_000

@@ -9,6 +9,8 @@ from enum import Enum
 
 import numpy as np
 
+from phyai_ros.control.words import shortened
+
 
 class Reason(str, Enum):
     """Why no frame can be assembled; the value is the name shown in diagnostics."""
@@ -29,10 +31,10 @@ class NotReady(Exception):  # noqa: N818
     """No frame now. reason: the kind. stream: the camera or joint it is about."""
 
     def __init__(self, reason: Reason, stream: str, detail: str) -> None:
-        super().__init__(f"{stream}: {reason.value}: {detail}")
         self.reason = reason
         self.stream = stream
-        self.detail = detail
+        self.detail = shortened(detail)
+        super().__init__(f"{stream}: {reason.value}: {self.detail}")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rclpy.qos import QoSProfile
 
+from phyai_ros.control.words import shortened
 from phyai_ros.nodes import qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
 from phyai_ros.nodes.message_info import informed, sent
@@ -96,6 +97,7 @@ class Stream:
     def refuse(self, kind: str, text: str, *, error: bool = False) -> None:
         """Count and report a message that is not used."""
         self.refused.add(kind)
+        text = text if error else shortened(text)  # a traceback is this package's own
         self._refusal = text
         # A bad publisher beside a good one begins and ends the trouble at every message.
         now = time.monotonic()

@@ -236,3 +236,17 @@ def test_a_publisher_that_invents_names_costs_no_memory():
     for i in range(3000):
         aligner.add_joints("/joint_states", 1.0 + i * 1e-3, {f"joint_{i}": 0.0})
     assert len(aligner._sources["/joint_states"]) <= MOST_NAMES
+
+
+@pytest.mark.parametrize("names", [["j" * 10**6], [f"joint_{i}" for i in range(10**5)]])
+def test_a_refusal_quotes_no_more_than_fits_a_screen(names):
+    """It goes to the log and to diagnostics, four times a second."""
+    handoff = Handoff(LIMITS, HandoffConfig(PERIOD, 4))
+    handoff.tick(100.0, np.zeros(2))
+    request = handoff.request(100.0)
+    rows = np.zeros((4, len(names)))
+    chunk = Chunk(request.request_id, request.epoch, 100.0, tuple(names), PERIOD, rows)
+    _, refusal = outcome(ChunkRefused, lambda: handoff.accept(chunk))
+    assert refusal.startswith("joint_names: expected ['a', 'b'], found ['j")
+    assert len(refusal) < 1100
+    assert len(handoff.last_drop) < 1100
