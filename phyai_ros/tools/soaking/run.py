@@ -15,7 +15,7 @@ from phyai_ros.tools.soaking.verdict import ECHO, Injected, Verdict, judge
 FIRST_COMMAND = 90.0
 LONGEST = 4.0
 """Times of the minutes asked for that the first round may take."""
-PATIENCE = 60.0
+PATIENCE = 120.0
 """s to wait for a recovery before the run is given up."""
 SETTLED = 1.5
 """s of driving before the next fault: it shall be the only one."""

@@ -29,7 +29,7 @@ from phyai_ros.tools.soaking.timeline import Timeline
 RAW = "/sim_raw"
 IMAGE = {"width": 160, "height": 120}
 DISK = 768 << 20
-UP_STOPS = 10.0
+UP_STOPS = 30.0
 """s that ``up`` may take to stop everything and write its report."""
 
 
