@@ -33,7 +33,7 @@ PATIENCE = 60.0
 @pytest.mark.launch_test
 @launch_testing.markers.keep_alive
 def generate_test_description():
-    arguments = {"sim": "true", "instruction": "reach the green block", "model": "gr00t"}
+    arguments = {"sim": "true", "instruction": "reach the green block", "overlay": "true"}
     return LaunchDescription(
         [
             SetEnvironmentVariable("ROS_DOMAIN_ID", DOMAIN),
