@@ -19,6 +19,7 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, This
 from launch import LaunchDescription
 from phyai_ros import robots
 from phyai_ros.nodes import graph
+from phyai_ros.nodes.rosbag2 import play_command
 
 # The bag is the robot, and its time is the time.
 _FIXED = {"sim": "false", "use_sim_time": "true"}
@@ -65,12 +66,7 @@ def _play(context):
     topics = [camera.topic for camera in robot.cameras.values()]
     topics += [*robot.joint_state_topics, "/instruction"]
     bag = ExecuteProcess(
-        cmd=[
-            *("ros2", "bag", "play", value("bag")),
-            *("--rate", value("rate")),
-            "--clock-topics-all",
-            *("--topics", *topics),
-        ],
+        cmd=play_command(value("bag"), value("rate"), topics),
         output="screen",
         on_exit=Shutdown(reason="the bag has been played"),
     )
