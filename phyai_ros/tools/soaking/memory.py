@@ -10,12 +10,12 @@ from pathlib import Path
 
 from phyai_ros.tools.soaking.verdict import Memory
 
-SETTLING = 60.0
+SETTLING = 180.0
 """s of a process's life before its memory counts: imports, the checkpoint, histories
 of bounded length."""
 WINDOW = 15.0
 """s whose median is the early, and the late, value."""
-LEAST = 120.0
+LEAST = 240.0
 """s a process must have lived to be shown."""
 
 
