@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,3 +47,12 @@ def init_ros() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+
+
+def up(*words: str) -> dict[str, Any]:
+    """``phyai-ros up`` with these arguments to its end; its report."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = ("-m", "phyai_ros.tools", "up", *words, f"out:={folder}")
+        with python(*given, patience=20.0, stdout=sys.stderr) as graph:
+            graph.wait()
+        return json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))

@@ -12,8 +12,6 @@ import json
 import os
 import random
 import sys
-import tempfile
-from pathlib import Path
 
 import children
 import record
@@ -36,14 +34,7 @@ def main() -> int:
         f"episodes:={options.episodes}",
         f"seed:={options.seed}",
     )
-    with tempfile.TemporaryDirectory() as folder:
-        with children.python(
-            *("-m", "phyai_ros.tools", "up", *words, f"out:={folder}"),
-            patience=20.0,
-            stdout=sys.stderr,
-        ) as graph:
-            graph.wait()
-        report = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
+    report = children.up(*words)
     success, ticks = report["success"], report["ticks"]
     kept = success["of"] == options.episodes and success["rate"] >= WANTED
     entry = record.row(

@@ -12,9 +12,7 @@ import json
 import os
 import random
 import sys
-import tempfile
 import threading
-from pathlib import Path
 from typing import Any
 
 import children
@@ -61,14 +59,7 @@ def run(overlay: bool, seconds: int) -> tuple[dict[str, Any], int]:
     audience = Audience()
     words = ["sim:=true", f"duration:={seconds}", f"overlay:={str(overlay).lower()}"]
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            with children.python(
-                *("-m", "phyai_ros.tools", "up", *words, f"out:={folder}"),
-                patience=20.0,
-                stdout=sys.stderr,
-            ) as graph:
-                graph.wait()
-            report = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
+        report = children.up(*words)
     finally:
         audience.close()
     return report["ticks"], audience.pictures
