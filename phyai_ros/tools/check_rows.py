@@ -67,13 +67,15 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found.astype(np.float64) - expected).max()) / scale
 
 
-def paths(policy: Policy, batches: Sequence[int]) -> Mapping[str, Infer]:
+def paths(policy: Policy, batches: Sequence[int], like: Observation) -> Mapping[str, Infer]:
     """Every way that this device has to answer a request, but the reference path: plain torch with
-    all that is constant kept, and on a GPU the captured graphs with the fused kernels."""
+    all that is constant kept, and on a GPU the captured graphs with the fused kernels. like: what
+    will be asked."""
     if policy.device.type != "cuda" or policy.runner.selector == "reference":
         return {"cached": policy.infer_batch}
     plain = Policy(policy.adapter, policy.device, selector="reference")
-    policy.warm_up(batches=tuple(batches))
+    sizes = {k: (v.shape[0], v.shape[1]) for k, v in like.images.items()}
+    policy.warm_up(sizes, batches=tuple(batches))
     fused = policy.runner.model is not policy.adapter.model
     return {
         "cached": plain.infer_batch,
@@ -95,7 +97,7 @@ def fixed_inputs(
         few = min(count, _OWN_ERROR_OF)
         ideal = ReferenceRunner(exact.adapter, exact.device).run(observations[:few], noise[:few])
         own = _worst(expected[:few], ideal)
-    for name, infer in paths(policy, batches).items():
+    for name, infer in paths(policy, batches, observations[0]).items():
         for batch in batches:
             found = infer(observations[:batch], noise[:batch])
             error = _worst(found, expected[:batch])
