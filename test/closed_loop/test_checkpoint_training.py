@@ -12,10 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
 
 from phyai_ros.engine.policy import load_policy  # noqa: E402
-from phyai_ros.engine.types import FeatureSpec  # noqa: E402
+from phyai_ros.engine.types import FeatureSpec, Guidance  # noqa: E402
+from phyai_ros.sim.conveyor import Conveyor  # noqa: E402
 from phyai_ros.sim.sampling import sample_state  # noqa: E402
 from phyai_ros.sim.world import World  # noqa: E402
-from tools.train import export_gr00t, export_pi05, families  # noqa: E402
+from tools.train import export_gr00t, export_pi05, families, follow  # noqa: E402
 from tools.train.batch import Batch  # noqa: E402
 from tools.train.images import prepare  # noqa: E402
 from tools.train.rollout import observe  # noqa: E402
@@ -23,6 +24,7 @@ from tools.train.statistics import Range  # noqa: E402
 
 CHECKPOINTS = ROOT / "phyai_ros" / "checkpoints"
 NAMES = ("gr00t", "pi05")
+RTC = "pi05_ur10e_rtc_small"
 SAMPLES = 4
 
 
@@ -69,6 +71,47 @@ def test_training_and_engine_agree(name: str) -> None:
         theirs = policy.infer(observation, noise=noise[0].numpy()).actions
         # pi0.5's pictures stay float in the engine and are kept as bytes for training.
         np.testing.assert_allclose(ours, theirs, atol=1e-5 if name == "gr00t" else 5e-3)
+    world.close()
+
+
+def test_decided_rows_are_the_same_to_training_and_engine() -> None:
+    """As above for the checkpoint that goes on from decided rows: none of them, and five."""
+    torch.set_num_threads(1)
+    family = families.make("pi05_rtc")
+    model = family.build().eval()
+    families.load_state(model, CHECKPOINTS / RTC)
+    policy = load_policy(CHECKPOINTS / RTC)
+    assert policy.spec.trained_delay == follow.MAX_DELAY
+    family.state = _range(policy.spec.state, 1)
+    family.chunk = _range(policy.spec.action, policy.spec.horizon)
+    world, rng = World(0, conveyor=Conveyor(0.04)), np.random.default_rng(6)
+    generator = torch.Generator().manual_seed(6)
+    for _ in range(2):
+        moment = follow.draw(rng, Conveyor(0.04).x)
+        world.set_state(moment.state)
+        observation = observe(world, policy.spec.cameras)
+        raw = torch.from_numpy(observation.state).float()[None]
+        rows = follow.chunks(moment, observation.state, policy.spec.horizon)
+        chunk = torch.from_numpy(rows).float()[None]
+        noise = torch.randn(1, policy.spec.horizon, 7, generator=generator)
+        text = torch.tensor([family.instructions.index(observation.instruction)])
+        prompt = family.prompt(text, family.normalise_state(raw))
+        pictures = np.stack([prepare("pi05", p) for p in observation.images.values()])
+        batch = Batch(
+            torch.from_numpy(pictures)[None],
+            *prompt,
+            family.normalise_state(raw),
+            family.normalise_chunk(chunk, raw),
+            torch.empty(0),
+            torch.empty(0),
+        )
+        every = noise[:, None].expand(-1, chunk.shape[1], -1, -1)
+        ours = family.restore_chunk(model.sample(batch, every), raw)[0].numpy()
+        for d in (0, 5):
+            wish = Guidance(rows[d], d, "rtc_trained", 8) if d else None
+            theirs = policy.infer(observation, noise[0].numpy(), wish).actions
+            np.testing.assert_allclose(ours[d], theirs, atol=5e-3)
+            np.testing.assert_allclose(theirs[:d], rows[d, :d], atol=1e-4)
     world.close()
 
 
