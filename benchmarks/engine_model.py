@@ -38,6 +38,9 @@ def build(work: str, device: torch.device) -> tuple[Any, int]:
     batch = next((int(w[1:]) for w in words if w[0] == "b" and w[1:].isdigit()), 1)
     tokens = next((int(w) for w in words if w.isdigit()), 48)
     half = torch.bfloat16
+    if name not in ("pi05", "pi0"):
+        synthetic.flow_model.cache_clear()  # the device's memory is this work's alone
+        torch.cuda.empty_cache()
     if name == "gr00t":
         return synthetic.groot(device, half, batch=batch), batch
     if name == "smolvla":
