@@ -169,12 +169,14 @@ class Fp8Plan:
 
     rows: layers of many rows, whose inputs are quantised too. weights: layers of few rows, which
     only stream their weights: their inputs stay in 16 bit. keeps: every other layer -> why it is
-    not in FP8. A layer that none or several of them name is an error.
+    not in FP8. A layer that none or several of them name is an error. follows: of those that are
+    kept, the ones that read what FP8 products give: they come to bfloat16.
     """
 
     rows: tuple[str, ...]
     weights: tuple[str, ...]
     keeps: Mapping[str, str]
+    follows: str = r"(?!)"
 
     def kind(self, name: str) -> str:
         """ "rows", "weights" or "keeps"."""
@@ -196,6 +198,8 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
         if not isinstance(module, nn.Linear):
             continue
         kind = plan.kind(name)
+        if module.weight.dtype == torch.float16 and re.fullmatch(plan.follows, name):
+            module.to(torch.bfloat16)
         if kind == "keeps" or isinstance(module.weight, QuantizedWeight):
             continue
         made = QuantizedWeight.of(module.weight, kind == "rows")

@@ -77,6 +77,16 @@ def test_pi_actions_stay_near_float32(fixture, case):
 
 
 @needs_golden
+def test_what_reads_fp8_products_follows_them():
+    model = load_policy(GOLDEN / "pi05", dtype="fp8").adapter.model
+    layer = model.image.layers[0]
+    assert layer.qkv.weight.dtype == layer.output.weight.dtype == torch.bfloat16
+    assert isinstance(layer.qkv.weight, QuantizedWeight)
+    assert isinstance(layer.output.weight, nn.Parameter)
+    assert model.expert.layers[0].mlp.down.weight.dtype == torch.float16
+
+
+@needs_golden
 def test_the_fused_form_is_the_emulated_one():
     """With the operators' twins: the norms' rows are quantised before they are rounded to 16 bit,
     so the two differ by that."""

@@ -17,12 +17,12 @@ from phyai_ros.engine.types import PolicyError
 
 FP8 = Fp8Plan(
     rows=(
-        r"image\.layers\.\d+\.(qkv|output|up|down)",
+        r"image\.layers\.\d+\.(qkv|up|down)",
         r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
     ),
     weights=(),
     keeps={
-        r"language\.layers\.\d+\.attention\.output": "what attention gives would need "
+        r"(image|language)\.layers\.\d+\.(attention\.)?output": "what attention gives would need "
         "a pass of its own to be quantised, which takes what the product gains",
         r"expert\.layers\.\d+\.(attention|mlp)\..*": "50 rows: starts, not bytes, take the time, "
         "so that FP8 weights gain nothing and cost accuracy",
@@ -30,6 +30,7 @@ FP8 = Fp8Plan(
         r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": "runs once a load; scales all it norms",
         r"action_(in|out)|state_in|time_(in|out)": "narrow, float32: the robot's own units",
     },
+    follows=r"image\.layers\.\d+\.output",
 )
 """Not layers, and in 16 or 32 bit as ever: patches and word embeddings (a look-up), positions,
 norms, the residual stream, keys and values and attention's products (their error is not divided by
