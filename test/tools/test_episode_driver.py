@@ -42,7 +42,7 @@ def test_the_wait_ends_with_the_reason_of_the_run(node, there):
     if there:  # it is there, and answers only what the executor would let it
         other = rclpy.create_node("silent", context=node.context)
         other.create_service(Trigger, "handoff_node/hold", lambda _, response: response)
-    driver = EpisodeDriver(node, Recorder(node, {}, None, ()), spin, stopped)
+    driver = EpisodeDriver(node, Recorder(node, {}, (), ()), spin, stopped)
     with pytest.raises(DriverError, match=r"^sim_node was killed by SIGKILL$"):
         driver.next()
     assert sum(calls) < 10.0
