@@ -70,6 +70,8 @@ class Runner:
         self.model: Model = model
         if fuse is not None and isinstance(self.operators, FastOperators):
             self.model = fuse(self.operators)
+        # Whether ``model`` takes rows as decided. The norms of FP8 know of none.
+        self._commits = hasattr(self.model, "commit") and not quantized(model)
         with torch.no_grad():  # not inference mode: a guide may differentiate through them
             self._reference_constants = model.constants(self.adapter.spec.denoising_steps)
             self.constants = self._reference_constants
@@ -99,11 +101,6 @@ class Runner:
                 )
             self._captured.add(observation, batches, self.model, self._solved)
         return self.buckets
-
-    @property
-    def _commits(self) -> bool:
-        """Whether ``model`` takes rows as decided. The norms of FP8 know of none."""
-        return hasattr(self.model, "commit") and not quantized(self.adapter.model)
 
     def release(self) -> None:
         """Drop what was captured."""
