@@ -69,18 +69,16 @@ def where() -> list[str]:
 
 
 def roofs() -> list[str]:
-    """What each stage has to do, and the share of the roof that it reaches."""
-    lines = [
-        "| work | stage | TFLOP | GB | at the roof, ms | bound by | reached |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    """The time that each stage would take at the roof, what bounds it, and the share reached."""
+    lines = ["| work | vision | prefix | solver |", "|---|---|---|---|"]
     rows = newest(read("engine.jsonl"), "work", "roof")
     for work, text in WORKS.items():
-        for stage, found in rows.get(work, {}).get("roof", {}).items():
-            lines.append(
-                f"| {text} | {stage} | {found['TFLOP']:.2f} | {found['GB']:.2f} "
-                f"| {found['roof_ms']:.2f} | {found['bound']} | {100 * found['reached']:.0f} % |"
-            )
+        if work in rows:
+            cells = [
+                f"{found['roof_ms']:.2f} ms ({found['bound']}), {100 * found['reached']:.0f} %"
+                for found in rows[work]["roof"].values()
+            ]
+            lines.append(f"| {text} | {' | '.join(cells)} |")
     return lines
 
 
