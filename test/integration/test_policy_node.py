@@ -108,10 +108,18 @@ class Cell(Rig):
         self.until(found, "a chunk", meanwhile)
         return found()[0]
 
+    def _let_all_arrive(self) -> None:
+        """What was published before must not come after what is forgotten is forgotten."""
+        streams, before = self.node._source.aligner._all(), None
+        while (received := [stream.received for stream in streams]) != before:
+            before = received
+            time.sleep(0.3)
+
     def refusal(self, text: str, feed, *, forget=True) -> None:
         """Ask and publish ``feed()`` until diagnostics name the reason; then recover.
         forget: what came before is forgotten first."""
         if forget:
+            self._let_all_arrive()
             self.node._source.clear()
         self._asked, answered = -math.inf, len(self.chunks)
 
@@ -437,7 +445,11 @@ def test_a_clock_that_jumps_clears_the_buffers(robot_file):
         ("embodiment", "gr1", "ur10e_sim"),
         ("device", "cuda:7", "device 'cuda:7': torch sees"),
         ("device", "tpu", "known: cpu, cuda, cuda:N"),
-        ("precision", "int4", "'precision' is 'int4'; allowed: one of 'float32', 'bfloat16', 'fp8'"),
+        (
+            "precision",
+            "int4",
+            "'precision' is 'int4'; allowed: one of 'float32', 'bfloat16', 'fp8'",
+        ),
         ("synchronizer", "exact", "allowed: one of 'aligner', 'message_filters'"),
         ("handoff", "rtc_trained", "gr00t_ur10e_small can do ['blend', 'ensemble', 'replace'"),
         ("instruction", " ", "instruction is empty"),
