@@ -95,7 +95,7 @@ def run(
     row["ratio_to_eager"] = round(row["eager_ms"] / row["p50_ms"], 1)
     stage_ms = {s: row[f"{s}_p50_ms"] for s in STAGES}
     row["roof"] = engine_roofs.fractions(cost, stage_ms, roofs, "fp8" in work)
-    if options.compile:
+    if options.compile and emulated is None:
         found, other = engine_compiled.measure(adapter, device, observations, noise, options.runs)
         row |= found
         row["torch_compile_vs_reference"] = error(other, plain)
