@@ -130,6 +130,7 @@ def fused(
         shift if shift is not None else x, out, pick if pick is not None else x, rows, width, eps,
         PARTS=parts, HAS_PICK=pick is not None, HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
-        RMS=kind == "rms", BLOCK=block, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
+        RMS=kind == "rms", BLOCK=block, PDL=dependent, num_warps=8 if block > 1024 else 4,
+        **options,
     )  # fmt: skip
     return out
