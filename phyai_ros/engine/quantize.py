@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -169,14 +169,17 @@ class Fp8Plan:
 
     rows: layers of many rows, whose inputs are quantised too. weights: layers of few rows, which
     only stream their weights: their inputs stay in 16 bit. keeps: every other layer -> why it is
-    not in FP8. A layer that none or several of them name is an error. follows: of those that are
-    kept, the ones that read what FP8 products give: they come to bfloat16.
+    not in FP8. A layer that none or several of them name is an error. casts: of those that are
+    kept, pattern -> the dtype they come to: what reads FP8 products has their dtype, and what runs
+    once a load need not stay in float32. unread: layers whose weights inference never reads; they
+    are given up.
     """
 
     rows: tuple[str, ...]
     weights: tuple[str, ...]
     keeps: Mapping[str, str]
-    follows: str = r"(?!)"
+    casts: Mapping[str, torch.dtype] = field(default_factory=dict)
+    unread: str = r"(?!)"
 
     def kind(self, name: str) -> str:
         """ "rows", "weights" or "keeps"."""
@@ -198,8 +201,12 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
         if not isinstance(module, nn.Linear):
             continue
         kind = plan.kind(name)
-        if module.weight.dtype == torch.float16 and re.fullmatch(plan.follows, name):
-            module.to(torch.bfloat16)
+        if re.fullmatch(plan.unread, name):
+            module.weight = None  # type: ignore[assignment]
+            continue
+        for pattern, dtype in plan.casts.items():
+            if re.fullmatch(pattern, name):
+                module.to(dtype)
         if kind == "keeps" or isinstance(module.weight, QuantizedWeight):
             continue
         made = QuantizedWeight.of(module.weight, kind == "rows")

@@ -84,6 +84,8 @@ def test_what_reads_fp8_products_follows_them():
     assert isinstance(layer.qkv.weight, QuantizedWeight)
     assert isinstance(layer.output.weight, nn.Parameter)
     assert model.expert.layers[0].mlp.down.weight.dtype == torch.float16
+    assert model.language.layers[-1].mlp.down.weight is None  # never read
+    assert isinstance(model.language.layers[-1].attention.qkv.weight, QuantizedWeight)
 
 
 @needs_golden

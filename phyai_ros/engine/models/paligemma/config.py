@@ -11,30 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import torch
+
 from phyai_ros.engine.fields import check_fields
 from phyai_ros.engine.quantize import Fp8Plan
 from phyai_ros.engine.types import PolicyError
-
-FP8 = Fp8Plan(
-    rows=(
-        r"image\.layers\.\d+\.(qkv|up|down)",
-        r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
-    ),
-    weights=(),
-    keeps={
-        r"(image|language)\.layers\.\d+\.(attention\.)?output": "what attention gives would need "
-        "a pass of its own to be quantised, which takes what the product gains",
-        r"expert\.layers\.\d+\.(attention|mlp)\..*": "50 rows: starts, not bytes, take the time, "
-        "so that FP8 weights gain nothing and cost accuracy",
-        r"projector": "one product a request: every image token goes through its rounding",
-        r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": "runs once a load; scales all it norms",
-        r"action_(in|out)|state_in|time_(in|out)": "narrow, float32: the robot's own units",
-    },
-    follows=r"image\.layers\.\d+\.output",
-)
-"""Not layers, and in 16 or 32 bit as ever: patches and word embeddings (a look-up), positions,
-norms, the residual stream, keys and values and attention's products (their error is not divided by
-a later sum)."""
 
 
 @dataclass(frozen=True)
@@ -202,3 +183,33 @@ def _replace(config: Any, section: Mapping[str, Any], names: Mapping[str, str]) 
 
 def _names(config: Any, names: Mapping[str, str]) -> dict[str, Any]:
     return {key: getattr(config, name) for key, name in names.items()}
+
+
+def fp8_plan(depth: int) -> Fp8Plan:
+    """depth: layers of the language model, of whose last one keys and values are all that is read.
+
+    Not layers, and in 16 or 32 bit as ever: patches and word embeddings (a look-up), positions,
+    norms, the residual stream, keys and values and attention's products (their error is not
+    divided by a later sum).
+    """
+    return Fp8Plan(
+        rows=(
+            r"image\.layers\.\d+\.(qkv|up|down)",
+            r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
+        ),
+        weights=(),
+        keeps={
+            r"(image|language)\.layers\.\d+\.(attention\.)?output": "what attention gives would "
+            "need a pass of its own to be quantised, which takes what the product gains",
+            r"expert\.layers\.\d+\.(attention|mlp)\..*": "50 rows: starts, not bytes, take the "
+            "time, so that FP8 weights gain nothing and cost accuracy",
+            r"projector": "one product a request: every image token goes through its rounding",
+            r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": "runs once a load; scales all it norms",
+            r"action_(in|out)|state_in|time_(in|out)": "narrow, float32: the robot's own units",
+        },
+        casts={
+            r"image\.layers\.\d+\.output": torch.bfloat16,
+            r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": torch.float16,
+        },
+        unread=rf"language\.layers\.{depth - 1}\.(attention\.output|mlp\..*)",
+    )

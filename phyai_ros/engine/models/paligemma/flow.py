@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from phyai_ros.engine.models.paligemma.config import FP8, FlowConfig, GemmaConfig
+from phyai_ros.engine.models.paligemma.config import FlowConfig, GemmaConfig, fp8_plan
 from phyai_ros.engine.models.paligemma.gemma import (
     AdaptiveRmsNorm,
     GemmaBlock,
@@ -25,6 +25,7 @@ from phyai_ros.engine.models.paligemma.gemma import (
     rope,
 )
 from phyai_ros.engine.models.paligemma.siglip import Siglip
+from phyai_ros.engine.quantize import Fp8Plan
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,6 @@ class Expert(nn.Module):
 class FlowPolicy(nn.Module):
     """The parts of pi0 and pi0.5. A subclass says how time and state enter."""
 
-    fp8 = FP8
-
     def __init__(self, config: FlowConfig, adaptive: bool):
         super().__init__()
         self.config = config
@@ -137,6 +136,10 @@ class FlowPolicy(nn.Module):
         self.expert = Expert(config.expert, adaptive)
         self.action_in = nn.Linear(config.action_width, width)
         self.action_out = nn.Linear(width, config.action_width)
+
+    @property
+    def fp8(self) -> Fp8Plan:
+        return fp8_plan(self.config.language.depth)
 
     # -- once a request ---------------------------------------------------------------------
     def vision(self, inputs: Inputs) -> torch.Tensor:
