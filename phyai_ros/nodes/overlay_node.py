@@ -2,7 +2,7 @@
 """overlay_node: the cameras' pictures with the plan drawn in, for people. Nobody needs it to run.
 
 It only listens to what the other nodes say, at a rate of its own, on less processor priority than
-they have; a camera's picture is decoded and drawn only while somebody looks at the result.
+they have; a camera's pictures are asked for only while somebody looks at the result.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class _View:
 
     topic: CameraTopic
     publisher: Any
+    images: Stream | None = None
     camera: PinholeCamera | None = None
     pending: ImageSample | None = None
     due: float = 0.0
@@ -67,6 +68,7 @@ class OverlayNode(lifecycle.ManagedNode):
     def __init__(self, **kwargs: Any) -> None:
         self._publishers: list[Any] = []
         self._active: list[Callable[[], Any]] = []
+        self._views: dict[str, _View] = {}
         super().__init__("overlay_node", **kwargs)
 
     def configure(self) -> None:
@@ -86,36 +88,23 @@ class OverlayNode(lifecycle.ManagedNode):
     def activate(self) -> None:
         self._streams: list[Stream] = []
         for view in self._views.values():
-            self._listen_to_camera(view)
+            self._listen(
+                f"calibration {view.topic.role}",
+                CameraInfo,
+                info_topic(view.topic.topic),
+                qos.camera(),
+                partial(self._on_info, view),
+            )
         for topic in self._robot.joint_state_topics:
             on = partial(self._on_joints, self._robot.joint_prefixes.get(topic, ""))
             self._listen("joint states", JointState, topic, qos.joint_states(), on)
         self._listen("chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk)
         state = "phyai/handoff_state"
         self._listen("handoff state", HandoffState, state, qos.handoff_state(), self._on_state)
-        timer = steady_timer(self, 1.0 / self._settings.rate, self._draw_all)
+        timer = steady_timer(self, 1.0 / self._settings.rate, self._on_timer)
         self._active.append(lambda: self.destroy_timer(timer))
         publisher = diagnostics.Publisher(self, [self._statuses])
         self._active.append(publisher.destroy)
-
-    def _listen_to_camera(self, view: _View) -> None:
-        topic, compressed = view.topic.topic, view.topic.compressed
-        read = convert.compressed_from_raw if compressed else convert.image_from_raw
-        self._listen(
-            f"camera {view.topic.role}",
-            CompressedImage if compressed else Image,
-            topic,
-            qos.camera(),
-            lambda raw: self._on_image(view, raw, read),
-            raw=True,
-        )
-        self._listen(
-            f"calibration {view.topic.role}",
-            CameraInfo,
-            info_topic(topic),
-            qos.camera(),
-            lambda info: self._on_info(view, info),
-        )
 
     def _listen(self, label: str, kind: Any, topic: str, profile: Any, on: Any, **how: Any) -> None:
         stream = Stream(self, label, kind, topic, profile, on, self._log, required=False, **how)
@@ -125,17 +114,46 @@ class OverlayNode(lifecycle.ManagedNode):
     def deactivate(self) -> None:
         while self._active:
             self._active.pop()()
+        for view in self._views.values():
+            self._leave(view)
 
     def teardown(self) -> None:
         self.deactivate()
         while self._publishers:
             self.destroy_publisher(self._publishers.pop())
 
+    def _follow(self, view: _View) -> None:
+        """Ask for a camera's pictures, or no longer: a network, or a simulator that draws them, has
+        better to do than to bring what nobody sees."""
+        looked_at = view.publisher.get_subscription_count() > 0
+        if looked_at and view.images is None:
+            topic = view.topic
+            read = convert.compressed_from_raw if topic.compressed else convert.image_from_raw
+            view.images = Stream(
+                self,
+                f"camera {topic.role}",
+                CompressedImage if topic.compressed else Image,
+                topic.topic,
+                qos.camera(),
+                lambda raw: self._on_image(view, raw, read),
+                self._log,
+                raw=True,
+                required=False,
+            )
+        elif not looked_at:
+            self._leave(view)
+
+    @staticmethod
+    def _leave(view: _View) -> None:
+        if view.images is not None:
+            view.images.destroy()
+        view.images = view.pending = None
+
     # -- what comes ------------------------------------------------------------------------------
 
     def _on_image(self, view: _View, raw: bytes, read: Callable[[bytes], ImageSample]) -> None:
         now = time.monotonic()
-        if now < view.due or view.publisher.get_subscription_count() == 0:
+        if now < view.due:
             return
         view.due = now + 1.0 / self._settings.rate
         view.pending = read(raw)
@@ -161,8 +179,9 @@ class OverlayNode(lifecycle.ManagedNode):
 
     # -- what goes -------------------------------------------------------------------------------
 
-    def _draw_all(self) -> None:
+    def _on_timer(self) -> None:
         for role, view in self._views.items():
+            self._follow(view)
             sample, view.pending = view.pending, None
             if sample is None:
                 continue
@@ -193,12 +212,13 @@ class OverlayNode(lifecycle.ManagedNode):
             Status(
                 f"overlay {role}",
                 WARN if view.trouble else OK,
-                view.trouble or ("ok" if view.drawn else "nobody looks"),
+                view.trouble or ("nobody looks" if view.images is None else "ok"),
                 {"pictures": view.drawn},
             )
             for role, view in self._views.items()
         ]
-        return [*about, *(stream.status() for stream in self._streams)]
+        images = [view.images for view in self._views.values() if view.images is not None]
+        return [*about, *(stream.status() for stream in (*images, *self._streams))]
 
 
 def main() -> int:

@@ -109,12 +109,23 @@ def test_the_plan_is_drawn_into_the_cameras_picture(scene):
     assert 20 < changed[:420].sum() < 0.05 * changed[:420].size
 
 
-def test_nobody_looks_and_nothing_is_drawn(scene):
+def test_pictures_are_asked_for_while_somebody_looks(scene):
+    def asked(role):
+        """Subscriptions to a camera, of which the test has none."""
+        return scene.test.count_subscribers(f"/camera/{role}/image_raw")
+
     scene.until_says("overlay scene", "nobody looks")
-    scene.until(lambda: scene.value("camera scene", "received") > 20, "pictures to draw into")
-    assert scene.value("overlay scene", "pictures") == 0
-    scene.listen(Image, f"{OVERLAY}/wrist", qos.overlay())
+    scene.until(lambda: scene.value("calibration scene", "received") > 20, "a camera to follow")
+    assert asked("scene") == asked("wrist") == 0
+    subscription = scene.test.create_subscription(
+        Image, f"{OVERLAY}/wrist", lambda message: None, qos.overlay()
+    )
     scene.until_says("overlay wrist", "ok")
+    scene.until(lambda: scene.value("overlay wrist", "pictures") > 2, "pictures")
+    assert asked("scene") == 0
+    scene.test.destroy_subscription(subscription)
+    scene.until(lambda: asked("wrist") == 0, "the end of asking")
+    scene.until_says("overlay wrist", "nobody looks")
     assert scene.value("overlay scene", "pictures") == 0
 
 

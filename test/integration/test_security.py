@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import rclpy
 from rclpy.context import Context
+from sensor_msgs.msg import Image
 
 from phyai_ros.tools import cli, security
 
@@ -54,6 +55,8 @@ def running(request, tmp_path):
     context = Context()
     rclpy.init(context=context, args=[], domain_id=domain)
     node = rclpy.create_node("test_security", context=context)
+    for role in ("scene", "wrist"):  # whose pictures are asked for while somebody looks
+        node.create_subscription(Image, f"/phyai/overlay/{role}", lambda message: None, 1)
     yield robot, simulated, node
     for process in processes:
         process.send_signal(signal.SIGINT)
