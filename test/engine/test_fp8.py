@@ -12,6 +12,11 @@ from torch.nn import functional as F
 
 from phyai_ros.engine import quantize
 from phyai_ros.engine.layers.fp8 import Fp8Twins, select_fp8
+from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
+from phyai_ros.engine.models.gr00t_n17.model import GrootModel
+from phyai_ros.engine.models.paligemma.config import GEMMA_VARIANTS, FlowConfig, SiglipConfig
+from phyai_ros.engine.models.pi0.model import Pi0
+from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.quantize import E4M3, Fp8Plan, QuantizedWeight, quantize_rows
 from phyai_ros.engine.types import PolicyError
@@ -62,6 +67,22 @@ def test_every_layer_is_in_one_list():
     assert quantize.quantize(model, Fp8Plan(("a",), (), {"b": "kept"})) == 1
     assert quantize.quantized(model)
     assert quantize.size(model) == before - 4 * 16 + 16 + 5 * 4
+
+
+def published(family):
+    if family == "gr00t_n17":
+        return GrootModel(GrootConfig.parse({}, "published"))
+    sizes = FlowConfig(SiglipConfig(), GEMMA_VARIANTS["gemma_2b"], GEMMA_VARIANTS["gemma_300m"])
+    return {"pi0": Pi0, "pi05": Pi05}[family](sizes)
+
+
+@pytest.mark.parametrize("family", ["pi0", "pi05", "gr00t_n17"])
+def test_every_layer_of_the_published_sizes_is_planned(family):
+    with torch.device("meta"):
+        model = published(family)
+    before = quantize.size(model)
+    assert quantize.quantize(model, model.fp8) > 100
+    assert quantize.size(model) < before
 
 
 @needs_golden
