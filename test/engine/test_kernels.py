@@ -218,9 +218,9 @@ def test_rope_cache(rand, dtype, dependent, heads, kv, parts, norm):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dependent", DEPENDENT)
 @pytest.mark.parametrize(("heads", "kv", "d"), [(8, 1, 32), (4, 2, 48), (3, 3, 72)])
-@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize(("splits", "float32_parts"), [(1, 0), (3, 0), (3, 1)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention(rand, dtype, dependent, heads, kv, d, splits, masked):
+def test_attention(rand, dtype, dependent, heads, kv, d, splits, float32_parts, masked):
     batch, length, keys = 2, 13, 90
     q = rand(batch, length, heads, d, dtype=dtype)
     k, v = (rand(batch, kv, keys, d, dtype=dtype) for _ in range(2))
@@ -228,9 +228,8 @@ def test_attention(rand, dtype, dependent, heads, kv, d, splits, masked):
     if masked:
         exists = rand(batch, keys) > 0.3
         exists[1] = False  # a request with no key at all
-    found = attention.fused(
-        q, k, v, exists=exists, blocks=attention.Blocks(16, 16, splits, 1), dependent=dependent
-    )
+    blocks = attention.Blocks(16, 16, splits, 1, 4, float32_parts)
+    found = attention.fused(q, k, v, exists=exists, blocks=blocks, dependent=dependent)
     check(found, attention.reference(*wide(q, k, v), exists=exists), dtype)
     if masked:
         assert not found[1].any()

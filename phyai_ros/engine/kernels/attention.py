@@ -18,13 +18,15 @@ from phyai_ros.engine.kernels._triton import jit, power_of_two, tl, unspecialise
 
 @dataclass(frozen=True)
 class Blocks:
-    """rows of folded queries x keys a step; splits of the keys; pipeline stages; warps."""
+    """rows of folded queries x keys a step; splits of the keys; pipeline stages; warps; wide: 1
+    where splits leave their parts in float32."""
 
     rows: int = 64
     keys: int = 64
     splits: int = 1
     stages: int = 2
     warps: int = 4
+    wide: int = 0
 
 
 def reference(
@@ -213,7 +215,8 @@ def fused(
     splits = -(-keys // per_split)
     out = torch.empty(batch, length, heads * d, dtype=key.dtype, device=q.device)
     if splits > 1:
-        sums = torch.empty(splits, batch * kv * rows, d, dtype=key.dtype, device=q.device)
+        part = torch.float32 if blocks.wide else key.dtype
+        sums = torch.empty(splits, batch * kv * rows, d, dtype=part, device=q.device)
         lows = torch.empty(splits, batch * kv * rows, 2, dtype=torch.float32, device=q.device)
     else:
         sums = lows = out

@@ -67,6 +67,7 @@ _FEW = (
     Blocks(64, 128, 7, 1, 8), Blocks(32, 32, 14, 2, 4), Blocks(64, 64, 14, 2, 8),
     Blocks(64, 64, 14, 2, 4), Blocks(64, 32, 14, 2, 4), Blocks(64, 32, 28, 2, 4),
     Blocks(64, 64, 7, 2, 4), Blocks(128, 64, 14, 2, 8), Blocks(32, 64, 14, 2, 4),
+    Blocks(64, 64, 14, 2, 4, 1), Blocks(64, 32, 14, 2, 4, 1), Blocks(128, 64, 14, 2, 8, 1),
 )  # fmt: skip
 """For few queries over many keys."""
 _MANY = (
