@@ -52,6 +52,7 @@ def where() -> list[str]:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     rows = newest(read("engine.jsonl"), "work", "p50_ms")
+    compiles = newest(read("engine.jsonl"), "work", "torch_compile_captured_ms")
     for work, text in WORKS.items():
         row = rows.get(work)
         if row is None:
@@ -60,7 +61,7 @@ def where() -> list[str]:
         stages = " | ".join(f"{row[f'{s}_p50_ms']:.2f}" for s in STAGES)
         bound = row["wanted"]["p50_ms"] if "p50_ms" in row.get("wanted", {}) else None
         kept = "" if bound is None else f"{bound:g}, {_kept(row['p50_ms'] <= bound)}"
-        compiled = row.get("torch_compile_captured_ms")
+        compiled = compiles.get(work, {}).get("torch_compile_captured_ms")
         lines.append(
             f"| {text} | {stages} | **{row['p50_ms']:.2f}** | {row['p99_ms']:.2f} | {kept} "
             f"| {row['eager_ms']:.1f} | {'' if compiled is None else f'{compiled:.1f}'} |"
