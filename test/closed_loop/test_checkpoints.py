@@ -18,7 +18,7 @@ from phyai_ros.sim.world import World  # noqa: E402
 from tools.train.evaluate import HELD_OUT, other_instruction, wilson  # noqa: E402
 from tools.train.rollout import episode, observe  # noqa: E402
 
-NAMES = ("gr00t_ur10e_small", "pi05_ur10e_small")
+NAMES = ("gr00t_ur10e_small", "pi05_ur10e_small", "pi05_ur10e_rtc_small")
 LIMIT = 8_000_000
 """Bytes that an embedded checkpoint may take in the repository."""
 
