@@ -34,8 +34,7 @@ def main() -> int:
     alone = [folder for folder in ALONE if (ROOT / folder).is_dir()]
     passes = [
         [*base, "-n", "2", "test", *(f"--ignore={folder}" for folder in alone)],
-        # Real processes, real clocks, cores shared with others: one more try, shown as R.
-        [*base, "--reruns", "1", *alone],
+        [*base, *alone],
     ]
     status = 0
     for command in passes:
