@@ -13,6 +13,7 @@ from phyai_ros.control.chunk import Chunk, ChunkRefused
 from phyai_ros.control.handoff import Handoff, HandoffConfig
 from phyai_ros.control.methods import GUIDED, METHODS, make
 from phyai_ros.control.states import State
+from phyai_ros.control.tracking import TrackingWatch
 
 PERIOD = 0.05
 MOVING = (State.EXECUTING, State.RAMPING)
@@ -43,6 +44,7 @@ event = st.one_of(
     st.tuples(st.just("instruction"), st.sampled_from(["red", "blue"])),
     st.tuples(st.just("blind"), st.booleans()),
     st.tuples(st.just("push"), st.floats(-2.9, 2.9)),
+    st.tuples(st.just("stuck"), st.integers(1, 10)),
     st.tuples(st.just("measure_nan")),
 )
 
@@ -54,6 +56,7 @@ class Machine:
             self.limits,
             HandoffConfig(PERIOD, 4, fault_after=1.0, discrete=("b",)),
             make(method),
+            tracking=TrackingWatch(("a", "b"), (0.05, np.inf), 2, 2, ("rad", "m")),
         )
         self.step = PERIOD * stride
         self.now = START
@@ -157,6 +160,10 @@ class Machine:
             self.blind = args[0]
         elif kind == "push" and self.handoff.state not in MOVING:
             self.measured = np.array([args[0], self.measured[1]])
+        elif kind == "stuck":
+            there = self.measured
+            for _ in range(args[0]):
+                self.tick(there)
         elif kind == "measure_nan":
             self.tick(np.array([np.nan, 0.0]))
 
@@ -205,3 +212,13 @@ def test_the_events_do_reach_every_state():
         if k < 20:
             machine.apply(("chunk", rows, 0, 0.05))
     assert {State.WAITING, State.EXECUTING, State.HOLDING, State.FAULT} <= seen
+
+
+def test_the_events_do_reach_an_arm_that_does_not_follow():
+    machine = Machine("replace", 1)
+    for _ in range(4):
+        machine.apply(("drive", 0.07, 4))
+    machine.apply(("drive", 0.07, 0))
+    machine.apply(("stuck", 8))
+    assert machine.handoff.tracking.count == 1
+    assert machine.handoff.state is State.HOLDING
