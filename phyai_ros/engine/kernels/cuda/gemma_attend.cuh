@@ -77,37 +77,56 @@ DEV void own_scores(const Block& b, const Given& g, u32 queries, int own, int ow
 
 // Over this rank's keys. P takes the queries' place; every rank is told the maxima and the sums.
 DEV void softmax(const Block& b, u32 rows, const float* score, u16* p) {
+  const int EACH = (ROWS_A + WARPS - 1) / WARPS;
   u32 columns = b.n * 16 + 16;
+  float s[EACH][5], high[EACH], sum[EACH];
+  // Rows behind the last are computed with the rest and read by nobody.
+#pragma unroll
+  for (int r = 0; r < EACH; r++) {
+    u32 row = (b.warp + r * WARPS) & 31;
+    high[r] = -infinity();
+#pragma unroll
+    for (int j = 0; j < 5; j++) {
+      u32 c = b.lane + j * 32;
+      s[r][j] = c < columns - 8 ? score[row * PITCH_S + c] : -infinity();
+      high[r] = fmaxf(high[r], s[r][j]);
+    }
+  }
+#pragma unroll
+  for (int o = 16; o; o >>= 1)
+#pragma unroll
+    for (int r = 0; r < EACH; r++) high[r] = fmaxf(high[r], __shfl_xor_sync(~0u, high[r], o));
+#pragma unroll
+  for (int r = 0; r < EACH; r++) {
+    u32 row = (b.warp + r * WARPS) & 31;
+    float low = high[r] == -infinity() ? 0.0f : high[r];
+    sum[r] = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 5; j++) {
+      u32 c = b.lane + j * 32;
+      float e = exp2_(s[r][j] - low);
+      sum[r] += e;
+      if (c < columns && b.warp + r * WARPS < rows) p[row * PITCH_P + c] = narrow(e);
+    }
+  }
+#pragma unroll
+  for (int o = 16; o; o >>= 1)
+#pragma unroll
+    for (int r = 0; r < EACH; r++) sum[r] += __shfl_xor_sync(~0u, sum[r], o);
 #ifdef DIRECT
   pushes_begin(b);
 #endif
-  for (u32 row = b.warp; row < rows; row += WARPS) {
-    float s[5], high = -infinity(), sum = 0.0f;
 #pragma unroll
-    for (int j = 0; j < 5; j++) {
-      u32 c = b.lane + j * 32;
-      s[j] = c < columns - 8 ? score[row * PITCH_S + c] : -infinity();
-      high = fmaxf(high, s[j]);
-    }
-#pragma unroll
-    for (int o = 16; o; o >>= 1) high = fmaxf(high, __shfl_xor_sync(~0u, high, o));
-    float low = high == -infinity() ? 0.0f : high;
-#pragma unroll
-    for (int j = 0; j < 5; j++) {
-      u32 c = b.lane + j * 32;
-      float e = exp2_(s[j] - low);
-      sum += e;
-      if (c < columns) p[row * PITCH_P + c] = narrow(e);
-    }
-#pragma unroll
-    for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+  for (int r = 0; r < EACH; r++) {
+    u32 row = b.warp + r * WARPS;
+    if (row >= rows) continue;
 #ifdef DIRECT
     if (b.lane < RANKS) {
       Aim to = aim(b, b.lane, b.lane, b.rank, BLOCK_ATTEND, ROWS_A * PITCH_O * 4 + row * 8);
-      put2(to, 0, high, sum);
+      put2(to, 0, high[r], sum[r]);
     }
 #else
-    if (b.lane == 0) store2(b.pairs_at + row * 8, high, sum);
+    if (b.lane == 0) store2(b.pairs_at + row * 8, high[r], sum[r]);
 #endif
   }
 }

@@ -198,7 +198,7 @@ DEV Place place(const Block& b, int i) {
 // Residual of this block's columns, and y and squares for the next norm (0: attention's, 1: the
 // MLP's). v: what is added.
 DEV void residual(const Block& b, const Given& g, int norm, const float* inverse,
-                  float (&x)[ITEMS], const float (&v)[ITEMS], const float* scale) {
+                  float (&x)[ITEMS], const float (&v)[ITEMS], const float (&scale)[ITEMS]) {
   u16* y = g.y + norm * T * W;
   float* squares = g.squares + norm * T * MOST_GRID + b.cluster * RANKS + b.rank;
 #pragma unroll
@@ -210,7 +210,7 @@ DEV void residual(const Block& b, const Given& g, int norm, const float* inverse
     for (int o = 8; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
     if (p.real && p.c == 0) store32(squares + p.t * MOST_GRID, s);
     if (p.real)
-      store16(y + p.t * W + p.column, narrow(x[i] * inverse[p.t] * scale[p.column]));
+      store16(y + p.t * W + p.column, narrow(x[i] * inverse[p.t] * scale[i]));
   }
 }
 
@@ -229,7 +229,16 @@ DEV void push_columns(const Block& b, float (&acc)[1][TILES_N][4]) {
     for (int n = 0; n < TILES_N; n++) put2(to, n * 32, acc[0][n][h * 2], acc[0][n][h * 2 + 1]);
   }
 }
-DEV void add_columns(const Block& b, const float* red, const float* gate, float (&v)[ITEMS]) {
+// Vectors of this block's columns, asked for before they are needed.
+DEV void vectors_of(const Block& b, const float* p, float (&v)[ITEMS]) {
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    Place at = place(b, i);
+    v[i] = at.real ? p[at.column] : 0.0f;
+  }
+}
+DEV void add_columns(const Block& b, const float* red, const float (&gate)[ITEMS],
+                     float (&v)[ITEMS]) {
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
     Place p = place(b, i);
@@ -237,8 +246,7 @@ DEV void add_columns(const Block& b, const float* red, const float* gate, float 
     if (p.real) {
 #pragma unroll
       for (int s = 0; s < 2 * RANKS; s++) sum += red[(s * MOST_COLUMNS + p.c) * PITCH_R + p.t];
-      sum *= gate[p.column];
     }
-    v[i] = sum;
+    v[i] = sum * gate[i];
   }
 }

@@ -17,9 +17,19 @@ DEV void queries_keys_values(Block& b, const Given& g, int layer, u32 it, float*
   u32 own = 2 * b.pairs.count;  // pairs of columns of each rank
   expect(b, RANKS, BLOCK_QKV, 2 * own * TILES_N * 32);
   load_rows<256, T>(b, b.act, g.y + b.rank * (W / RANKS), W, T);
-  norms(b, g, g.squares, inverse, ratio);
   consumers_sync();
   stamp(b, g, layer, 1);
+  const int EACH = (T * MOST_PAIRS + CONSUMERS - 1) / CONSUMERS;
+  float bias[EACH][2], cosine[EACH], sine[EACH];
+  const float* vectors = g.vectors + layer * V_LAYER + V_BIAS1;
+#pragma unroll
+  for (int n = 0; n < EACH; n++) {
+    u32 item = b.tid + n * CONSUMERS, t = item / own, pair = b.rank * own + item % own;
+    u32 tile = b.pairs.first + pair / 16, i = (tile & 7) * 16 + pair % 16;
+    if (t >= T) continue;
+    bias[n][0] = vectors[(tile >> 3) * D + i], bias[n][1] = vectors[(tile >> 3) * D + i + D / 2];
+    cosine[n] = g.cosine[t * D + i], sine[n] = g.sine[t * D + i];
+  }
   float acc[2][TILES_N][4];
   clear(acc);
   if (b.warp < b.pairs.count) {
@@ -46,24 +56,26 @@ DEV void queries_keys_values(Block& b, const Given& g, int layer, u32 it, float*
   }
   send(b, 0, RANKS, b.rank, BLOCK_QKV);
   stamp(b, g, layer, 2);
+  norms(b, g, g.squares, inverse, ratio);  // here, while the other ranks multiply
   gathered(b);
+  consumers_sync();
   stamp(b, g, layer, 3);
-  const float* vectors = g.vectors + layer * V_LAYER;
-  for (u32 item = b.tid; item < T * own; item += CONSUMERS) {
-    u32 t = item / own, p = item % own, pair = b.rank * own + p;
+#pragma unroll
+  for (int n = 0; n < EACH; n++) {
+    u32 item = b.tid + n * CONSUMERS, t = item / own, p = item % own, pair = b.rank * own + p;
     u32 tile = b.pairs.first + pair / 16, head = tile >> 3, i = (tile & 7) * 16 + pair % 16;
-    const float* bias = vectors + V_BIAS1 + head * D + i;
+    if (t >= T) continue;
     float one = 0.0f, two = 0.0f;
 #pragma unroll
     for (int s = 0; s < RANKS; s++) {
       one += red[(s * 2 * MOST_PAIRS + p) * PITCH_R + t];
       two += red[((s * 2 + 1) * MOST_PAIRS + p) * PITCH_R + t];
     }
-    one = one * ratio[t] + bias[0];
-    two = two * ratio[t] + bias[D / 2];
+    one = one * ratio[t] + bias[n][0];
+    two = two * ratio[t] + bias[n][1];
     if (head <= HEADS) {
-      float c = g.cosine[t * D + i], s = g.sine[t * D + i], turned = one * c - two * s;
-      two = two * c + one * s;
+      float turned = one * cosine[n] - two * sine[n];
+      two = two * cosine[n] + one * sine[n];
       one = turned;
     }
     u16* to = head < HEADS ? g.q + (t * HEADS + head) * D : g.own + ((head - HEADS) * T + t) * D;
@@ -73,7 +85,12 @@ DEV void queries_keys_values(Block& b, const Given& g, int layer, u32 it, float*
   wipe(b, g.z + ((layer + 1) & 1) * T * MLP, T * MLP * 2);
 }
 
-DEV void output(Block& b, const Given& g, int layer, u32 it, const float* red, float (&v)[ITEMS]) {
+DEV void output(Block& b, const Given& g, int layer, u32 it, const float* red, float (&v)[ITEMS],
+                float (&scale)[ITEMS]) {
+  const float* vectors = g.vectors + layer * V_LAYER;
+  float gate[ITEMS];
+  vectors_of(b, vectors + V_GATE1, gate);
+  vectors_of(b, vectors + V_SCALE2, scale);
   expect(b, RANKS, BLOCK_COLUMNS, 4 * b.columns.count * TILES_N * 32);
   load_rows<512, T>(b, b.act, g.attended + b.rank * D, HEADS * D, T);
   consumers_sync();
@@ -92,15 +109,18 @@ DEV void output(Block& b, const Given& g, int layer, u32 it, const float* red, f
   stamp(b, g, layer, 12);
   gathered(b);
   stamp(b, g, layer, 13);
-  add_columns(b, red, g.vectors + layer * V_LAYER + V_GATE1, v);
+  add_columns(b, red, gate, v);
 }
 
 DEV void gate_and_up(Block& b, const Given& g, int layer, u32 it, u8* act, const float* red,
                      float* inverse, float* ratio) {
   u32 units = 2 * b.gated.count, each = 8 * b.gated.count;  // pairs of columns of each of two ranks
+  // CONSUMERS is a multiple of `each`: a thread has one column.
+  u32 c = b.tid % each, column = b.gated.first * 16 + (b.rank & 1) * each + c;
+  const float* vectors = g.vectors + layer * V_LAYER + V_BIAS2;
+  float gate_bias = vectors[column], up_bias = vectors[MLP + column];
   expect(b, 2, BLOCK_GATED, 2 * each * TILES_N * 32);
   load_rows<1024, T>(b, b.act, g.y + T * W + (b.rank & 1) * 512, W, T);
-  norms(b, g, g.squares + T * MOST_GRID, inverse, ratio);
   consumers_sync();
   stamp(b, g, layer, 16);
   float acc[2][TILES_N][4];
@@ -156,22 +176,28 @@ DEV void gate_and_up(Block& b, const Given& g, int layer, u32 it, u8* act, const
   }
   send(b, b.rank & ~1u, 2, b.rank & 1, BLOCK_GATED);
   stamp(b, g, layer, 17);
+  norms(b, g, g.squares + T * MOST_GRID, inverse, ratio);
   gathered(b);
+  consumers_sync();
   stamp(b, g, layer, 18);
-  const float* bias = g.vectors + layer * V_LAYER + V_BIAS2;
   u16* z = g.z + (layer & 1) * T * MLP;
-  for (u32 item = b.tid; item < T * each; item += CONSUMERS) {
-    u32 t = item / each, c = item % each, column = b.gated.first * 16 + (b.rank & 1) * each + c;
+  for (u32 t = b.tid / each; t < T; t += CONSUMERS / each) {
     float gate = red[c * PITCH_R + t] + red[(80 + c) * PITCH_R + t];
     float up = red[(40 + c) * PITCH_R + t] + red[(120 + c) * PITCH_R + t];
-    gate = gate * ratio[t] + bias[column];
-    up = up * ratio[t] + bias[MLP + column];
+    gate = gate * ratio[t] + gate_bias;
+    up = up * ratio[t] + up_bias;
     store16(z + t * MLP + column, narrow(gelu_tanh(gate) * up));
   }
   wipe(b, g.attended, T * HEADS * D * 2);
 }
 
-DEV void down(Block& b, const Given& g, int layer, u32 it, const float* red, float (&v)[ITEMS]) {
+DEV void down(Block& b, const Given& g, int layer, u32 it, const float* red, float (&v)[ITEMS],
+              float (&scale)[ITEMS]) {
+  const float* vectors = g.vectors + layer * V_LAYER;
+  float gate[ITEMS];
+  vectors_of(b, vectors + V_GATE2, gate);
+  // Behind the last layer there is no norm of the next.
+  vectors_of(b, vectors + (layer + 1 < DEPTH ? V_LAYER : 0) + V_SCALE1, scale);
   expect(b, RANKS, BLOCK_COLUMNS, 4 * b.columns.count * TILES_N * 32);
   load_rows<1024, T>(b, b.act, g.z + (layer & 1) * T * MLP + b.rank * 512, MLP, T);
   consumers_sync();
@@ -189,11 +215,11 @@ DEV void down(Block& b, const Given& g, int layer, u32 it, const float* red, flo
   stamp(b, g, layer, 22);
   gathered(b);
   stamp(b, g, layer, 23);
-  add_columns(b, red, g.vectors + layer * V_LAYER + V_GATE2, v);
+  add_columns(b, red, gate, v);
 }
 
 DEV void consume(Block& b, const Given& g, u8* act, float* red, float* inverse, float* ratio) {
-  float x[ITEMS], v[ITEMS];
+  float x[ITEMS], v[ITEMS], scale[ITEMS];
   for (u32 i = b.tid; i < 64; i += CONSUMERS) inverse[i] = 1.0f, ratio[i] = 1.0f;
   others_done();
   consumers_sync();
@@ -203,29 +229,29 @@ DEV void consume(Block& b, const Given& g, u8* act, float* red, float* inverse, 
     x[i] = p.real ? g.x[p.t * W + p.column] : 0.0f;
     v[i] = 0.0f;
   }
-  residual(b, g, 0, inverse, x, v, g.vectors + V_SCALE1);
+  vectors_of(b, g.vectors + V_SCALE1, scale);
+  residual(b, g, 0, inverse, x, v, scale);
   u32 it = 0;
   for (int layer = 0; layer < DEPTH; layer++) {
-    const float* vectors = g.vectors + layer * V_LAYER;
     queries_keys_values(b, g, layer, it, red, inverse, ratio);
     it += b.pairs.count;
     leave(b, g, layer, 4);
     attend(b, g, layer, it, red, act, inverse + 128);
     it += 2 * b.n;
     leave(b, g, layer, 9);
-    output(b, g, layer, it, red, v);
+    output(b, g, layer, it, red, v, scale);
     it += b.columns.count;
-    residual(b, g, 1, inverse, x, v, vectors + V_SCALE2);
+    residual(b, g, 1, inverse, x, v, scale);
     wipe(b, g.q, T * HEADS * D * 2);
     wipe(b, g.own, 2 * T * D * 2);
     leave(b, g, layer, 14);
     gate_and_up(b, g, layer, it, act, red, inverse, ratio);
     it += 4 * b.gated.count;
     leave(b, g, layer, 19);
-    down(b, g, layer, it, red, v);
+    down(b, g, layer, it, red, v, scale);
     it += 2 * b.columns.count;
     if (layer + 1 < DEPTH) {
-      residual(b, g, 0, inverse, x, v, vectors + V_LAYER + V_SCALE1);
+      residual(b, g, 0, inverse, x, v, scale);
     } else {
 #pragma unroll
       for (int i = 0; i < ITEMS; i++) x[i] += v[i];

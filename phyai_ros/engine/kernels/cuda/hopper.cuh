@@ -108,13 +108,14 @@ DEV void ldm2(u32* r, u32 a) {
                : "=r"(r[0]), "=r"(r[1])
                : "r"(a));
 }
+// Not volatile: loads of the next step may be moved in front.
 DEV void mma(float* c, const u32* a, const u32* b) {
 #if BF16
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
 #else
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
 #endif
@@ -173,7 +174,12 @@ DEV void store_shared(u32 to, const Words& v) {
                "r"(v.w[2]), "r"(v.w[3])
                : "memory");
 }
-DEV void waiting() {}
+#ifndef BACKOFF
+#define BACKOFF 0
+#endif
+DEV void waiting() {
+  if (BACKOFF) __nanosleep(BACKOFF);
+}
 DEV void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 // Whether no 16 bits of them are all ones.
 DEV bool complete16(const Words& v) {
