@@ -183,7 +183,7 @@ def smolvla(device: torch.device, dtype: torch.dtype, words: int = 48, batch: in
     )
     generator = torch.Generator(device).manual_seed(1)
     side = config.vlm.vision.image_size
-    options = {"device": device, "generator": generator}
+    options: Any = {"device": device, "generator": generator}
     inputs = SmolVlaInputs(
         tuple(torch.rand(batch, 3, side, side, **options) * 2 - 1 for _ in range(3)),
         tuple(torch.ones(batch, dtype=torch.bool, device=device) for _ in range(3)),

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from phyai_ros.engine.fields import check_fields
-from phyai_ros.engine.quantize import Fp8Plan
 from phyai_ros.engine.types import PolicyError
 
 COSMOS_REASON2_2B: dict[str, Any] = {
@@ -293,30 +292,3 @@ def _check(config: GrootConfig, head: Mapping[str, Any], where: str) -> None:
             raise PolicyError(f"{where}: {key} = {head[key]!r} is not supported; expected false")
     if config.alternate and not config.dit.interleave:
         raise PolicyError(f"{where}: use_alternate_vl_dit needs interleave_self_attention")
-
-
-def fp8_plan(interleave: bool) -> Fp8Plan:
-    """interleave: whether every other block of the DiT attends to itself. Not layers, and in 16 or
-    32 bit as ever: word embeddings (a look-up), the embodiments' own layers, norms, the residual
-    streams, keys and values and attention's products."""
-    dit = r"action_head\.model\.transformer_blocks\.\d*"
-    reads_prefix, own = (r"[02468]", r"[13579]") if interleave else (r"\d", r"(?!)")
-    return Fp8Plan(
-        rows=(
-            r"action_head\.vl_self_attention\.transformer_blocks\.\d+"
-            r"\.(attn1\.to_[qkv]|ff\.net\.(0\.proj|2))",
-            rf"{dit}{reads_prefix}\.attn1\.to_[kv]",
-        ),
-        weights=(rf"{dit}\d\.ff\.net\.(0\.proj|2)",),
-        keeps={
-            r"backbone\..*": "512 and 160 rows gain 0.2 ms of 7.7; the image tower alone moves the "
-            "actions by 3.5e-2, the language model by 2.5e-2, where 3e-2 is allowed for all",
-            r"action_head\..*\.attn1\.to_out\.0": "what attention gives would "
-            "need a pass of its own to be quantised, which takes what the product gains",
-            rf"{dit}\d\.attn1\.to_q|{dit}{own}\.attn1\.to_[kv]": "41 rows of a small product: "
-            "starts, not bytes, take the time",
-            r"action_head\.model\.(timestep_encoder\..*|proj_out_1)": "runs once a load",
-            rf"{dit}\d\.norm1\.linear": "runs once a load; scales every activation",
-            r"action_head\.model\.proj_out_2": "the last projection before the actions",
-        },
-    )

@@ -21,13 +21,14 @@ from phyai_ros.engine.models.gr00t_n17.category import (
     Chosen,
     category_mlp,
 )
-from phyai_ros.engine.models.gr00t_n17.config import GrootConfig, fp8_plan
+from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.dit import (
     DiT,
     KeyValue,
     Modulation,
     SelfAttentionTransformer,
 )
+from phyai_ros.engine.models.gr00t_n17.fp8 import fp8_plan
 from phyai_ros.engine.models.gr00t_n17.layout import Layout
 from phyai_ros.engine.models.gr00t_n17.text import TextModel
 from phyai_ros.engine.models.gr00t_n17.vision import VisionTower
