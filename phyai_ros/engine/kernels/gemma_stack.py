@@ -182,7 +182,7 @@ class GemmaStack:
             raise _cuda.CudaError(f"{clusters} clusters of {_RANKS} blocks fit, not {_FEWEST}")
         if (clusters - 1) * -(-tokens * HEADS // clusters) >= tokens * HEADS:
             raise _cuda.CudaError(f"{tokens} tokens leave a cluster without queries")
-        self._blocks = clusters * _RANKS
+        self.blocks = clusters * _RANKS
         self._kernel = _cuda.Kernel(
             "gemma_stack", FILES, definitions(tokens, self.depth, dtype, clusters) | defines,
             cluster=_RANKS, threads=_THREADS, shared=_shared(clusters),
@@ -215,5 +215,5 @@ class GemmaStack:
             *(t.data_ptr() for t in self._scratch),
             0 if self.stamps is None else self.stamps.data_ptr(), at, eps,
         )  # fmt: skip
-        self._kernel.launch(self._blocks, given, dependent=dependent)
+        self._kernel.launch(self.blocks, given, dependent=dependent)
         return x
