@@ -155,7 +155,9 @@ class FastOperators(Operators):
         return row_linear.fused(x, weight, bias, activation, dependent=self.dependent)
 
     def gemma_stack(self, layers: Sequence[Layer], tokens: int) -> GemmaStack | None:
-        if not gemma_stack.fits(layers, tokens):
+        # Compiling it takes seconds: only where a table says that it wins.
+        won = gemma_stack.ONE_LAUNCH in self.table.choices.values()
+        if not won or not gemma_stack.fits(layers, tokens):
             return None
         try:
             return GemmaStack(layers, tokens)

@@ -249,10 +249,12 @@ class FusedFlow:
         dtype = str(self.model.expert.dtype).removeprefix("torch.")
         name = f"gemma stack T{len(x)} L{keys} depth{len(self._layers)} {dtype}"
         candidates = {
-            "one launch": lambda _: self._launch(x.clone(), cache, exists, positions, at, packed),
+            gemma_stack.ONE_LAUNCH: lambda _: self._launch(
+                x.clone(), cache, exists, positions, at, packed
+            ),
             LIBRARY: lambda _: self.expert(x.clone(), cache, exists, positions, at, norms),
         }
-        return self.operators.chosen(name, candidates) == "one launch"
+        return self.operators.chosen(name, candidates) == gemma_stack.ONE_LAUNCH
 
     def _launch(
         self, x: torch.Tensor, cache: Cache, exists: torch.Tensor, positions: Rope, at: int,
