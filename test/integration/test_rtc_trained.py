@@ -11,7 +11,7 @@ from test_policy_node import Cell, robot_file  # noqa: F401
 
 from phyai_ros.nodes import convert
 
-DOMAIN = 33
+DOMAIN = 97
 STEP = 0.05
 NAMES = list(POSTURE)
 
