@@ -57,7 +57,9 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path, delay):
     with start(tmp_path, *RUN) as run:
         time.sleep(delay)
         run.process.send_signal(signal.SIGINT)
-        assert run.finish() in (130, -signal.SIGINT), run.text()
+        # Before any of this package's code, the interpreter says it in its own way.
+        early = run.finish() == 1 and "Fatal Python error: init_" in run.text()
+        assert early or run.finish() in (130, -signal.SIGINT), run.text()
 
 
 @pytest.mark.slow
@@ -84,9 +86,12 @@ def test_a_killed_node_comes_back_and_the_arm_goes_on(tmp_path, watcher, victim)
         watcher.wait_until_executing(run)
         before = run.nodes()[victim]
         os.kill(before, signal.SIGKILL)
-        run.wait_for(lambda: run.nodes().get(victim, before) != before, "a restart")
         idle = (HandoffState.WAITING, HandoffState.STARVED, HandoffState.HOLDING)
-        watcher.wait_for(run, lambda s: s.state in idle, "a pause")
+
+        def paused(state):  # heard all the time: it may be over before the restart is seen
+            return state.state in idle and run.nodes().get(victim, before) != before
+
+        watcher.wait_for(run, paused, "a restart, and a pause")
         watcher.wait_until_executing(run)
         run.process.send_signal(signal.SIGINT)
         assert run.finish() == 130
