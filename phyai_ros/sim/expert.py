@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phyai_ros.sim import approach, task
 from phyai_ros.sim import kinematics as kin
-from phyai_ros.sim import task
 from phyai_ros.sim.state import State
 
 if TYPE_CHECKING:
@@ -35,15 +35,8 @@ def goal(block: np.ndarray) -> np.ndarray:
 
 
 def shrink(error: np.ndarray, dt: float) -> np.ndarray:
-    """Joint error [..., 7] -> what is left of it after ``dt`` seconds.
-
-    With m the seconds that the error takes at cruise speed, dm/dt = -min(1, m / SLOW_DOWN),
-    solved exactly; so two half steps give the same as one whole step.
-    """
-    seconds = np.max(np.abs(error) / CRUISE, axis=-1, keepdims=True)
-    cruise = np.clip(seconds - SLOW_DOWN, 0.0, dt)
-    left = (seconds - cruise) * np.exp(-(dt - cruise) / SLOW_DOWN)
-    return error * np.divide(left, seconds, out=np.zeros_like(seconds), where=seconds > 1e-12)
+    """Joint error [..., 7] -> what is left of it after ``dt`` seconds."""
+    return approach.shrink(error, CRUISE, SLOW_DOWN, dt)
 
 
 def chunks(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from phyai_ros.sim import approach
 from phyai_ros.sim.aloha import kinematics as kin
 from phyai_ros.sim.aloha import task
 
@@ -31,15 +32,8 @@ def goal(cube: np.ndarray) -> np.ndarray:
 
 
 def shrink(error: np.ndarray, dt: float) -> np.ndarray:
-    """Joint error of one arm [..., 7] -> what is left of it after ``dt`` seconds.
-
-    With m the seconds that the error takes at cruise speed, dm/dt = -min(1, m / SLOW_DOWN),
-    solved exactly; so two half steps give the same as one whole step.
-    """
-    seconds = np.max(np.abs(error) / CRUISE, axis=-1, keepdims=True)
-    cruise = np.clip(seconds - SLOW_DOWN, 0.0, dt)
-    left = (seconds - cruise) * np.exp(-(dt - cruise) / SLOW_DOWN)
-    return error * np.divide(left, seconds, out=np.zeros_like(seconds), where=seconds > 1e-12)
+    """Joint error of one arm [..., 7] -> what is left of it after ``dt`` seconds."""
+    return approach.shrink(error, CRUISE, SLOW_DOWN, dt)
 
 
 def chunks(joints: np.ndarray, cube: np.ndarray, horizon: int, step: float) -> np.ndarray:
