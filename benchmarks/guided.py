@@ -3,7 +3,7 @@
 
 Raw images on the host to robot units there, one prompt length. The same model once without any
 guidance in its captured loop and once with; requests of all kinds take turns, so that a device
-that gets warmer gets warmer for all. Adds a row to benchmarks/results/engine.jsonl and exits with
+that gets warmer gets warmer for all. Adds a row to benchmarks/results/guidance.jsonl and exits with
 1 where a method costs more than 3 %.
 """
 
@@ -115,8 +115,8 @@ def main() -> int:
         "wanted": {"over_none_at_most": MOST},
         "passed": worst <= MOST,
     }
-    entry = record.row("engine", row)
-    record.save("engine.jsonl", entry, options.out)
+    entry = record.row("guided", row)
+    record.save("guidance.jsonl", entry, options.out)
     print(json.dumps(entry))
     return 0 if row["passed"] else 1
 
