@@ -101,15 +101,15 @@ def whole() -> list[str]:
         lines += [
             f"| loaded from local shards and {configure['buckets']} buckets captured "
             f"| {configure['configure_s']:.1f} s | 30 s, {_kept(configure['configure_s'] <= 30)} |",
-            f"| device memory in use then | {configure['memory_GB']:.1f} GB "
-            f"| 9 GB, {_kept(configure['memory_GB'] <= 9)} |",
         ]
-    fp8 = newest(rows, "work", "memory_GB").get("pi05_48_fp8")
-    if fp8 is not None:
-        lines.append(
-            f"| device memory in FP8 | {fp8['memory_GB']:.1f} GB "
-            f"| 6 GB, {_kept(fp8['memory_GB'] <= 6)} |"
-        )
+    memory = newest(rows, "work", "memory_GB")
+    for work, text, most in (("pi05_48", "16 bit", 9), ("pi05_48_fp8", "FP8", 6)):
+        if work in memory:
+            found = memory[work]["memory_GB"]
+            lines.append(
+                f"| device memory, {text}, one prompt length captured | {found:.1f} GB "
+                f"| {most} GB, {_kept(found <= most)} |"
+            )
     return lines
 
 
@@ -117,21 +117,20 @@ def loading() -> list[str]:
     """The published sizes from shards."""
     lines = [
         "| family | parameters | shards | load, s a GB | host memory beyond the model (allowed) "
-        "| capture of buckets | load and capture | device memory |",
-        "|---|---|---|---|---|---|---|---|",
+        "| capture of buckets | load and capture |",
+        "|---|---|---|---|---|---|---|",
     ]
     rows = newest(read("full_size.jsonl"), "family", "configure_s")
     for family, text in FAMILIES.items():
         row = rows.get(family)
         if row is None:
-            lines.append(f"| {text} | | | not measured | | | | |")
+            lines.append(f"| {text} | | | not measured | | | |")
             continue
         lines.append(
             f"| {text} | {row['parameters'] / 1e9:.2f} B | {row['shards']} "
             f"| {row['s_per_gb_again']:.2f} | {row['host_beyond_model_gb']:.2f} "
             f"({row['wanted']['host_beyond_model_gb']:.2f}) GB "
-            f"| {row['buckets']} in {row['warm_again_s']:.1f} s | {row['configure_s']:.1f} s "
-            f"| {row['memory_GB']:.1f} GB |"
+            f"| {row['buckets']} in {row['warm_again_s']:.1f} s | {row['configure_s']:.1f} s |"
         )
     return lines
 
