@@ -106,11 +106,6 @@ class Fp8Operators(FastOperators):
         tiles = [t for t in TILES if t.fits(*weight.shape)]
         return run(self._best("parts", x, weight, tiles, run), weight)
 
-    def gemma_stack(self, layers: Sequence[Any], tokens: int) -> Any:
-        if any(isinstance(layer.qkv, QuantizedWeight) for layer in layers):
-            return None
-        return super().gemma_stack(layers, tokens)
-
     # -- few rows --------------------------------------------------------------------------------
     def _few_rows(
         self, x: torch.Tensor, weight: QuantizedWeight, bias: torch.Tensor | None, activation: str

@@ -8,7 +8,7 @@ the library's kernels and ours, and takes what was measured to be the fastest (`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,15 +22,12 @@ from phyai_ros.engine.kernels import (
     flow_step,
     gated_activation,
     gated_linear,
-    gemma_stack,
     letterbox,
     rope_cache,
     row_linear,
     skinny_linear,
 )
-from phyai_ros.engine.kernels._cuda import CudaError
 from phyai_ros.engine.kernels.attention import Blocks
-from phyai_ros.engine.kernels.gemma_stack import GemmaStack, Layer
 from phyai_ros.engine.kernels.skinny_linear import Tile
 from phyai_ros.engine.layers import tune
 
@@ -101,14 +98,6 @@ class Operators:
     attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
 
-    def gemma_stack(self, layers: Sequence[Layer], tokens: int) -> GemmaStack | None:
-        """All of an expert's layers in one launch, where there is a kernel for it."""
-        return None
-
-    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
-        """The candidate that was measured to be the fastest; LIBRARY is one of them."""
-        return LIBRARY
-
 
 class FastOperators(Operators):
     """Half precision on a CUDA device with Triton.
@@ -154,24 +143,7 @@ class FastOperators(Operators):
             return row_linear.reference(x, weight, bias, activation)
         return row_linear.fused(x, weight, bias, activation, dependent=self.dependent)
 
-    def gemma_stack(self, layers: Sequence[Layer], tokens: int) -> GemmaStack | None:
-        # Compiling it takes seconds: only where a table says that it wins.
-        won = gemma_stack.ONE_LAUNCH in self.table.choices.values()
-        if not won or not gemma_stack.fits(layers, tokens):
-            return None
-        try:
-            return GemmaStack(layers, tokens)
-        except (OSError, CudaError) as error:  # no NVRTC, too few multiprocessors
-            _log.warning("the expert runs layer by layer: %s", error)
-            return None
-
     # -- measured --------------------------------------------------------------------------------
-    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
-        choice = self.table.choices.get(key)
-        if choice is None and self._tuning:
-            choice = self.table.measure(key, candidates, 1)
-        return LIBRARY if choice is None else choice
-
     def linear(
         self,
         x: torch.Tensor,

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from phyai_ros.engine.kernels import gemma_stack
-from phyai_ros.engine.layers.select import LIBRARY, Operators
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope, rope
 from phyai_ros.engine.models.paligemma.siglip import SiglipBlock
@@ -49,11 +48,10 @@ class Vectors(NamedTuple):
 
 
 class Step(NamedTuple):
-    """norms: of every norm of the expert, in order. packed: the same for one launch, or None.
-    either: the same beside those of clean actions, [2, width] each."""
+    """norms: of every norm of the expert, in order. either: the same beside those of clean
+    actions, [2, width] each."""
 
     norms: list[Vectors]
-    packed: torch.Tensor | None
     either: list[Vectors] | None = None
 
 
@@ -67,22 +65,6 @@ class FusedFlow:
             self._language_norms = [
                 (_plain(layer.norm1), _plain(layer.norm2)) for layer in model.language.layers
             ]
-        self._layers = [
-            gemma_stack.Layer(
-                x.attention.qkv.weight, x.attention.output.weight, x.mlp.gate_up.weight,
-                x.mlp.down.weight,
-            )
-            for x in cast("Sequence[GemmaBlock]", model.expert.layers)
-        ]  # fmt: skip
-        self._stack = operators.gemma_stack(self._layers, model.config.horizon)
-
-    def packed(self, norms: Sequence[Vectors]) -> torch.Tensor | None:
-        """The expert's norms as the kernel of the whole stack takes them, where there is one."""
-        if self._stack is None:
-            return None
-        pairs = zip(norms[:-1:2], norms[1::2], strict=True)
-        rows = [gemma_stack.Norms(*one, *two) for one, two in pairs]
-        return gemma_stack.vectors(self._layers, rows)
 
     # -- once a request --------------------------------------------------------------------------
     def vision(self, inputs: Inputs) -> torch.Tensor:
@@ -205,20 +187,14 @@ class FusedFlow:
         at: int,
         norms: Sequence[Vectors],
         last_only_keys: bool = False,
-        packed: torch.Tensor | None = None,
         pick: torch.Tensor | None = None,
     ) -> torch.Tensor | None:
         """x [B T, width] float32, used up. Attends to the cache's keys that exist, its own among
-        them, which it writes to at .. at + T. norms: of every norm, in order; packed: the same for
-        one launch; pick: which set of a norm's vectors each row takes. -> float32 after the final
-        norm; None with ``last_only_keys``."""
+        them, which it writes to at .. at + T. norms: of every norm, in order; pick: which set of a
+        norm's vectors each row takes. -> float32 after the final norm; None with
+        ``last_only_keys``."""
         ops, config = self.operators, self.model.config.expert
         dtype = self.model.expert.dtype
-        if packed is not None and self._in_one_launch(
-            x, cache, exists, positions, at, norms, packed
-        ):
-            x = self._launch(x, cache, exists, positions, at, packed)
-            return _norm(ops, x, None, norms[-1], None, config.eps, torch.float32)
         cos, sin = positions.cos[:, 0], positions.sin[:, 0]
         branch, gate = None, None
         for i, layer in enumerate(cast("Sequence[GemmaBlock]", self.model.expert.layers)):
@@ -239,33 +215,6 @@ class FusedFlow:
             gate = norms[2 * i + 1].gate
         return _norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32, pick)
 
-    def _in_one_launch(
-        self, x: torch.Tensor, cache: Cache, exists: torch.Tensor, positions: Rope, at: int,
-        norms: Sequence[Vectors], packed: torch.Tensor,
-    ) -> bool:  # fmt: skip
-        if self._stack is None or not self._stack.takes(len(exists), len(x) // len(exists), at):
-            return False
-        keys = -(-exists.shape[1] // 64) * 64
-        dtype = str(self.model.expert.dtype).removeprefix("torch.")
-        name = f"gemma stack T{len(x)} L{keys} depth{len(self._layers)} {dtype}"
-        candidates = {
-            gemma_stack.ONE_LAUNCH: lambda _: self._launch(
-                x.clone(), cache, exists, positions, at, packed
-            ),
-            LIBRARY: lambda _: self.expert(x.clone(), cache, exists, positions, at, norms),
-        }
-        return self.operators.chosen(name, candidates) == gemma_stack.ONE_LAUNCH
-
-    def _launch(
-        self, x: torch.Tensor, cache: Cache, exists: torch.Tensor, positions: Rope, at: int,
-        packed: torch.Tensor,
-    ) -> torch.Tensor:  # fmt: skip
-        assert self._stack is not None
-        return self._stack(
-            x, cache.key, cache.value, exists, positions.cos, positions.sin, packed, at=at,
-            eps=self.model.config.expert.eps, dependent=getattr(self.operators, "dependent", False),
-        )  # fmt: skip
-
 
 class FusedPi05(FusedFlow):
     def constants(self, steps: int) -> list[Step]:
@@ -277,7 +226,7 @@ class FusedPi05(FusedFlow):
             either = None
             if self.model.config.trained_delay:
                 either = [_stacked(one, other) for one, other in zip(norms, clean, strict=True)]
-            out.append(Step(norms, self.packed(norms), either))
+            out.append(Step(norms, either))
         return out
 
     def commit(self, prefix: FusedPrefix, committed: torch.Tensor) -> FusedPrefix:
@@ -288,13 +237,13 @@ class FusedPi05(FusedFlow):
         self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[Step]
     ) -> torch.Tensor:
         tokens, of = self.action_in(x), constants[step]
-        norms, packed = of.norms, of.packed
+        norms = of.norms
         if prefix.pick is not None:
             assert of.either is not None
-            norms, packed = of.either, None
+            norms = of.either
         h = self.expert(
             tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms,
-            packed=packed, pick=prefix.pick,
+            pick=prefix.pick,
         )  # fmt: skip
         assert h is not None
         return self.action_out(h).view(x.shape)
@@ -310,7 +259,7 @@ class FusedPi0(FusedFlow):
         norms.append(_plain(model.expert.norm))
         actions = model.time_in.weight.chunk(2, dim=1)[0]
         folded = (actions.double() @ model.action_in.weight.double()).to(actions.dtype)
-        return model.constants(steps), Step(norms, self.packed(norms)), folded.contiguous()
+        return model.constants(steps), Step(norms), folded.contiguous()
 
     def _state_rows(self) -> int:
         return 1
@@ -343,7 +292,6 @@ class FusedPi0(FusedFlow):
         tokens = ops.linear(hidden, out.weight, out.bias).float()
         h = self.expert(
             tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, of.norms,
-            packed=of.packed,
         )  # fmt: skip
         assert h is not None
         return self.action_out(h).view(x.shape)
