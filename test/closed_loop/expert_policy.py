@@ -34,7 +34,7 @@ class ExpertPolicy(Node):
         self._seconds = seconds
         self._joints: JointState | None = None
         self._seed = 0
-        self._block = np.zeros(2)
+        self._block: np.ndarray | None = None
         self._chunks = self.create_publisher(ActionChunk, "phyai/chunk", qos.chunk())
         self.create_subscription(JointState, "joint_states", self._on_joints, qos.joint_states())
         self.create_subscription(String, "sim/episode", self._on_episode, qos.episode())
@@ -56,6 +56,8 @@ class ExpertPolicy(Node):
 
     def _answer(self) -> None:
         request, joints = self._pending, self._joints
+        if self._block is None:
+            return  # which episode it is may be heard after the first request
         if joints is None or convert.stamp_to_ns(joints.header.stamp) < convert.stamp_to_ns(
             request.header.stamp
         ):
