@@ -66,7 +66,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._values, self._period = values, config.period
         self._log = diagnostics.EdgeLog(self.get_logger())
         self._now = RosSeconds(self.get_clock())
-        self._handoff = make_handoff(robot, config, values.handoff, live=True)
+        self._handoff = make_handoff(robot, config, values.handoff, live=not values.dry_run)
         self._prefixes = robot.joint_prefixes
         self._joints = JointBuffer(robot.joint_names, values.joint_state_max_age)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)

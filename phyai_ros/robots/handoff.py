@@ -13,17 +13,23 @@ from phyai_ros.robots.robot import Robot
 def config_of(robot: Robot, execution_horizon: int | None) -> HandoffConfig:
     """What the description decides; ``dataclasses.replace`` what a user or a bag does.
     execution_horizon: as HandoffConfig has it."""
+    # A gripper's own controller, whichever the YAML names first, says nothing of the arm.
+    arm = {
+        output.type
+        for output, joints in robot.outputs
+        if not set(joints) <= set(robot.discrete_joints)
+    }
     return HandoffConfig(
         execution_horizon=execution_horizon,
         period=robot.period,
-        plays_on=robot.output.type == "joint_trajectory",
+        plays_on=arm == {"joint_trajectory"},
         discrete=robot.discrete_joints,
     )
 
 
 def make_handoff(robot: Robot, config: HandoffConfig, method: str, *, live: bool) -> Handoff:
-    """method: one of ``methods.NAMES``. live: the arm follows these commands, so that it can be
-    watched whether it does."""
+    """method: one of ``methods.NAMES``. live: the arm gets these commands, so that it can be
+    watched whether it follows; in a dry run or a replay it does not."""
     return Handoff(
         robot.limits(),
         config,

@@ -278,6 +278,7 @@ def test_a_dry_run_logs_and_has_no_way_to_the_robot():
         topic = driver.test.resolve_topic_name(ROBOT.output.topic)
         assert driver.test.get_publishers_info_by_topic(topic) == []
         assert driver.trajectories == []
+        assert driver.node._handoff.tracking is None, "an arm that gets nothing follows nothing"
     finally:
         driver.close()
 

@@ -20,3 +20,25 @@ def test_what_the_description_decides_is_the_same_live_and_replayed(name, plays_
         assert made.stall is not None
     assert live.tracking is not None
     assert replayed.tracking is None, "a recorded arm follows the recorded commands"
+
+
+@pytest.mark.parametrize(
+    ("arm", "gripper", "plays_on"),
+    [
+        ("joint_trajectory", "forward_command", True),
+        ("forward_command", "joint_trajectory", False),
+    ],
+)
+@pytest.mark.parametrize("arm_first", [True, False])
+def test_whether_an_arm_plays_on_is_the_arms_own_controllers(
+    tmp_path, arm, gripper, plays_on, arm_first
+):
+    joints = [name for name in robots.load("ur10e").joint_names if name != "finger_joint"]
+    outputs = [
+        f"{{type: {arm}, topic: /arm, joints: [{', '.join(joints)}]}}",
+        f"{{type: {gripper}, topic: /gripper, joints: [finger_joint]}}",
+    ]
+    first, second = outputs if arm_first else reversed(outputs)
+    file = tmp_path / "arm.yaml"
+    file.write_text(f"extends: ur10e\noutput: {first}\nfurther_outputs: [{second}]\n")
+    assert config_of(robots.load(str(file)), 8).plays_on is plays_on
