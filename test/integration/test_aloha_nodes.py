@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 VENV = Path(sys.prefix)
-DOMAIN = 63
+DOMAIN = 51
 PACKAGE = "interbotix_xs_msgs"
 FILES = {
     "package.xml": f"""<?xml version="1.0"?>

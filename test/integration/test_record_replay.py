@@ -20,7 +20,7 @@ from phyai_ros.replay.result import load
 ROOT = Path(__file__).parents[2]
 CHECKPOINT = ROOT / "phyai_ros" / "checkpoints" / "gr00t_ur10e_small"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-DOMAIN = 63
+DOMAIN = 52
 PATIENCE = 180.0
 ENOUGH = 8
 """Chunks that the live run shall give."""

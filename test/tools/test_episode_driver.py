@@ -9,7 +9,7 @@ from std_srvs.srv import Trigger
 from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
 from phyai_ros.tools.recorder import Recorder
 
-DOMAIN = 87
+DOMAIN = 54
 
 
 @pytest.fixture

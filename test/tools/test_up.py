@@ -13,7 +13,7 @@ from phyai_ros.control import methods
 from phyai_ros.msg import HandoffState
 from phyai_ros.tools import up
 
-DOMAIN = 84
+DOMAIN = 53
 RUN = ("sim:=true", "instruction:=reach the red block")
 
 
