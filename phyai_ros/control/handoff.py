@@ -78,6 +78,8 @@ class Handoff:
         self._state = State.WAITING
         self._standing_reason = "no chunk yet"
         self._held = False
+        self.off_course = ""
+        """Why the arm is held because it did not go where it was sent; empty when it is not."""
         self._fault = ""
         self._starved_since: int | None = None
         self._auto: tuple[tuple[int, ...], int] = ((), 1)
@@ -124,7 +126,7 @@ class Handoff:
     def resume(self, now: float) -> None:
         """Leave a hold: a new epoch, so only what is seen from now on moves the arm."""
         if self._held:
-            self._held = False
+            self._held, self.off_course = False, ""
             self._begin_epoch(now, "resumed: waiting for a fresh chunk")
 
     def reset(self, now: float) -> None:
@@ -136,6 +138,7 @@ class Handoff:
     def renew(self, now: float) -> None:
         """As ``reset``, of an arm that nobody else moves: it is held at its last command."""
         self._held, self._fault, self.intake.broken = False, "", 0
+        self.off_course = ""
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
 
     def fail(self, reason: str) -> None:
@@ -192,6 +195,7 @@ class Handoff:
         if step.missed and self.config.plays_on:
             self._motion.played_on(step.tick - step.missed, step.tick)
         if trouble := self._motion.off_its_commands(measured, self._moving):
+            self.off_course = trouble
             self.hold(trouble)
         fresh = self.intake.adopt(step.tick, now, self.execution_ticks)
         self._command = self._decide(step, now, measured, fresh)

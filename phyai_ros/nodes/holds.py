@@ -1,5 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Who holds the arm: a person, by service, and the robot, by what it says of itself."""
+"""Who holds the arm: a person, by service, the robot, by what it says of itself, and the handoff,
+when the arm did not go where it was sent."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from phyai_ros.nodes.outputs import Output
 
 
 class Holds:
-    """The arm moves again when nobody holds it any more. Every call comes from the control thread.
+    """The arm moves again when nobody holds it any more; the handoff's hold, only a person lifts.
+    Every call comes from the control thread.
 
     blocked: why the robot takes no commands, for people; empty while it does.
     """
@@ -27,8 +29,9 @@ class Holds:
 
     def resume(self, now: float) -> None:
         self._asked = False
-        if not self.blocked:
-            self._handoff.resume(now)
+        self._handoff.resume(now)
+        if self.blocked:
+            self._hold_free(self.blocked)
 
     def reset(self, now: float) -> None:
         self._asked = False
@@ -50,11 +53,11 @@ class Holds:
         self.activated(now)
 
     def activated(self, now: float) -> None:
-        """Leave the hold of a deactivation; those of a person and of the robot go on."""
+        """Leave the hold of a deactivation; all others go on."""
         if self.blocked:
             return
-        if self._asked:
-            self._handoff.hold("held by service")
+        if self._asked or self._handoff.off_course:
+            self._handoff.hold(self._handoff.off_course or "held by service")
         else:
             self._handoff.resume(now)
 

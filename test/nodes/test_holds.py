@@ -1,0 +1,107 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Who may lift which hold."""
+
+import numpy as np
+import pytest
+
+from phyai_ros import robots
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.control.states import State
+from phyai_ros.nodes.holds import Holds
+from phyai_ros.robots.handoff import config_of, make_handoff
+
+STRIDE = 4
+"""Ticks between two rows."""
+
+
+class Silent:
+    topic = "/commands"
+
+    def publish(self, positions):
+        pass
+
+    def let_go(self, measured):
+        pass
+
+
+class StuckArm:
+    """Chunks lead away, slowly and for long; the arm stays where it is."""
+
+    def __init__(self):
+        robot = robots.load("ur10e")
+        self.handoff = make_handoff(robot, config_of(robot, 8), "replace", live=True)
+        self.holds = Holds(self.handoff, Silent())
+        self.period, self.now = robot.period, 100.0
+        self.measured = np.zeros(len(robot.joint_names))
+
+    def run(self, seconds):
+        handoff, states = self.handoff, []
+        for _ in range(round(seconds / self.period)):
+            self.now += self.period
+            states.append(handoff.tick(self.now, self.measured).state)
+            request = handoff.request(self.now)
+            if request is None:
+                continue
+            rows = np.tile(self.measured, (40, 1))
+            rows[:, 0] = 0.5 * STRIDE * self.period * np.arange(40)
+            handoff.accept(
+                Chunk(
+                    request_id=request.request_id,
+                    epoch=request.epoch,
+                    stamp=self.now,
+                    joint_names=handoff.names,
+                    step=STRIDE * self.period,
+                    positions=rows,
+                )
+            )
+        return states
+
+
+@pytest.fixture
+def arm():
+    return StuckArm()
+
+
+def found_off(arm):
+    for _ in range(100):
+        arm.run(0.2)
+        if arm.handoff.off_course:
+            return
+    raise AssertionError("an arm that is stuck was not found")
+
+
+@pytest.mark.parametrize("between", ["robot", "deactivation"])
+def test_an_arm_that_was_stuck_moves_only_after_a_person_said_so(arm, between):
+    found_off(arm)
+    if between == "robot":
+        arm.holds.block("the robot is paused", arm.measured)
+        arm.run(0.2)
+        arm.holds.unblock(arm.now)
+    else:
+        arm.handoff.hold("node deactivated")
+        arm.run(0.2)
+        arm.holds.activated(arm.now)
+    assert set(arm.run(1.0)) == {State.HOLDING}
+    assert "stopped, pushed" in arm.handoff.off_course
+    arm.holds.resume(arm.now)
+    assert State.EXECUTING in arm.run(0.5)
+
+
+def test_a_person_may_say_so_while_the_robot_takes_no_commands(arm):
+    found_off(arm)
+    arm.holds.block("the robot is paused", arm.measured)
+    arm.holds.resume(arm.now)
+    assert set(arm.run(0.5)) == {State.HOLDING}
+    arm.holds.unblock(arm.now)
+    assert State.EXECUTING in arm.run(0.5)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_hold_of_the_robot_ends_with_it_and_that_of_a_person_does_not(arm, asked):
+    arm.run(0.3)
+    if asked:
+        arm.holds.hold("held by service")
+    arm.holds.block("the robot is paused", arm.measured)
+    assert State.EXECUTING not in arm.run(0.3)[3:]
+    arm.holds.unblock(arm.now)
+    assert (State.EXECUTING in arm.run(0.3)) is not asked
