@@ -11,7 +11,8 @@ import torch
 from golden import GOLDEN, cases, needs_golden, tensors
 
 from phyai_ros.engine import normalize
-from phyai_ros.engine.models.paligemma import images, prompt
+from phyai_ros.engine.kernels import letterbox
+from phyai_ros.engine.models.paligemma import prompt
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import Observation, PolicyError
 
@@ -30,7 +31,7 @@ def pictures():
 @pytest.mark.parametrize("name", PICTURES)
 def test_lerobot_image(pictures, name):
     raw, made = pictures
-    found = images.letterbox_float(torch.from_numpy(raw[name]).permute(2, 0, 1), 224).numpy()
+    found = letterbox.reference(torch.from_numpy(raw[name])[None], 224, 224)[0].numpy()
     difference = np.abs(found - made[f"lerobot.{name}"])
     assert difference.max() <= 1e-6  # two threads against one already differ by 2e-7
 
@@ -38,8 +39,9 @@ def test_lerobot_image(pictures, name):
 @pytest.mark.parametrize("name", PICTURES)
 def test_openpi_image(pictures, name):
     raw, made = pictures
-    found = images.pillow_bytes(torch.from_numpy(raw[name]).permute(2, 0, 1), 224)
-    np.testing.assert_array_equal(found.permute(1, 2, 0).numpy(), made[f"openpi_pil.{name}"])
+    found = letterbox.reference(torch.from_numpy(raw[name])[None], 224, 224, pillow=True)[0]
+    expected = torch.from_numpy(made[f"openpi_pil.{name}"]).permute(2, 0, 1)
+    assert torch.equal(found, expected.float() / 255 * 2 - 1)
 
 
 def test_every_picture_is_read(pictures):

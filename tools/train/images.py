@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from phyai_ros.engine.kernels import letterbox
 from phyai_ros.engine.models.gr00t_n17.images import ImageRules
-from phyai_ros.engine.models.paligemma.images import letterbox_float
 
 SIDES = {"gr00t": 128, "pi05": 140}
 """Side of the square picture each family's model sees."""
@@ -41,5 +41,6 @@ def image_settings(side: int) -> dict[str, Any]:
 
 
 def _pi05(picture: np.ndarray) -> np.ndarray:
-    x = letterbox_float(torch.from_numpy(picture).permute(2, 0, 1), SIDES["pi05"])
+    side = SIDES["pi05"]
+    x = letterbox.reference(torch.from_numpy(picture)[None], side, side)[0]
     return ((x + 1) * 127.5).round().to(torch.uint8).numpy()
