@@ -9,6 +9,7 @@ traceback, any other with it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -206,7 +207,19 @@ def _interrupt(number: int, frame: Any) -> None:
 
 def _stop_listening() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _insist)
+
+
+_INSISTENT = 5
+"""Signals after which a node that is still stopping ends at once."""
+_signals = itertools.count(2)  # the first one began the stop
+
+
+def _insist(number: int, frame: Any) -> None:
+    # Ctrl-C comes twice each time: who presses it a third time wants the process gone, whatever
+    # holds up its end.
+    if next(_signals) >= _INSISTENT:
+        os._exit(128 + number)
 
 
 def _leave(status: int) -> NoReturn:

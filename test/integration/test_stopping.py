@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -40,7 +41,7 @@ set_handler, again = signal.signal, [signal.SIGTERM]
 
 
 def late(number, handler):
-    if handler == signal.SIG_IGN and again:  # the second comes when the first is being answered
+    if handler is lifecycle._insist and again:  # the second comes when the first is being answered
         os.kill(os.getpid(), again.pop())
     return set_handler(number, handler)
 
@@ -54,6 +55,47 @@ class Told(handoff_node.HandoffNode):
 signal.signal = late
 lifecycle.run(Told)
 """
+
+
+STUCK = """
+import time
+from phyai_ros.nodes import handoff_node, lifecycle
+
+
+class Stuck(handoff_node.HandoffNode):
+    def activate(self):
+        super().activate()
+        print("active", flush=True)
+
+    def teardown(self):
+        print("stopping", flush=True)
+        while True:
+            time.sleep(0.1)
+
+
+lifecycle.run(Stuck)
+"""
+
+
+def test_who_insists_ends_a_node_whose_stop_hangs():
+    node = subprocess.Popen(
+        [sys.executable, "-c", STUCK],
+        env={**os.environ, "ROS_DOMAIN_ID": "63"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for word in ("active", "stopping"):
+            assert any(word in line for line in node.stdout)
+            node.send_signal(signal.SIGINT)
+        for _ in range(3):  # one by one: equal signals that wait are one
+            assert node.poll() is None
+            time.sleep(0.5)
+            node.send_signal(signal.SIGINT)
+        assert node.wait(30) == 128 + signal.SIGINT
+    finally:
+        node.kill()
+        node.wait()
 
 
 def test_a_second_signal_does_not_cut_short_what_the_first_began():

@@ -13,7 +13,7 @@ from phyai_ros.tools.soaking.system import System
 from phyai_ros.tools.soaking.verdict import ECHO, Injected, Verdict, judge
 
 FIRST_COMMAND = 90.0
-LONGEST = 4.0
+LONGEST = 3.0
 """Times of the minutes asked for that the first round may take."""
 PATIENCE = 120.0
 """s to wait for a recovery before the run is given up."""
