@@ -151,3 +151,10 @@ def test_memory_is_judged_over_the_longest_life_of_each_process():
     (found,) = log.lives()
     assert found.process == "policy_node"
     assert found.growth > verdict.GROWTH
+
+
+def test_first_commands_that_nobody_could_judge_are_no_pass():
+    line = timeline()
+    assert judged(line).passed
+    line.counts["unplaced"] = 1
+    assert "no position was heard" in judged(line).problems[0]

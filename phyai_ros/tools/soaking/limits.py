@@ -50,6 +50,18 @@ class CommandCheck:
         """Commands that never came here, by their sequence numbers."""
         self.firsts = 0
         """Commands after a pause or of a new publisher."""
+        self._unplaced: list[_Sent] = []
+
+    @property
+    def unplaced(self) -> int:
+        """First commands that no position of the arm came to be compared with."""
+        return len(self._unplaced)
+
+    def place(self, measured: np.ndarray, time: float) -> list[str]:
+        """What is wrong with first commands that came before the arm was heard: it has moved since,
+        by what its velocity limits allow at most. measured: [joints]. time: s, of its arrival."""
+        waiting, self._unplaced = self._unplaced, []
+        return [text for first in waiting for text in self._near(first, measured, time)]
 
     def __call__(
         self,
@@ -60,7 +72,8 @@ class CommandCheck:
         measured: np.ndarray | None,
     ) -> list[str]:
         """values: [joints]. time: s, of publication. publisher, number: who sent it, and its place
-        in what that one sent. measured: the arm's newest position [joints], None while unknown."""
+        in what that one sent. measured: where the arm is [joints], None where that is not known
+        now, after a restart for instance; ``place`` then judges a first command."""
         bounds, before = self._bounds, self._before
         self.checked += 1
         if len(values) != len(bounds.names):
@@ -73,31 +86,43 @@ class CommandCheck:
         found = [f"{self._listed(outside)}: outside its position limits"] if outside.any() else []
         velocity = None
         if before is None or before.publisher != publisher:
-            found += self._begin(values, measured)
+            found += self._begin(values, time, publisher, number, measured)
         else:
             steps = max(1, number - before.number)
             self.lost += steps - 1
             wrong = self._step(before, values, steps)
             if wrong and steps == 1 and time - before.time > PAUSE * bounds.period:
-                wrong = self._begin(values, measured)
+                wrong = self._begin(values, time, publisher, number, measured)
             elif steps == 1:
                 velocity = (values - before.values) / bounds.period
             found += wrong
         self._before = _Sent(values, velocity, time, publisher, number)
         return found
 
-    def _begin(self, values: np.ndarray, measured: np.ndarray | None) -> list[str]:
+    def _begin(
+        self,
+        values: np.ndarray,
+        time: float,
+        publisher: bytes,
+        number: int,
+        measured: np.ndarray | None,
+    ) -> list[str]:
         self.firsts += 1
+        first = _Sent(values, None, time, publisher, number)
         if measured is None:
-            return ["a first command although no position of the arm is known"]
+            self._unplaced.append(first)
+            return []
+        return self._near(first, measured, time)
+
+    def _near(self, first: _Sent, measured: np.ndarray, time: float) -> list[str]:
         bounds = self._bounds
-        far = np.abs(values - measured) > bounds.velocity * bounds.period + NEAR
-        far &= ~bounds.held
+        distance = np.abs(first.values - measured)
+        moved = bounds.velocity * (bounds.period + max(0.0, time - first.time))
+        far = ~(distance <= moved + NEAR) & ~bounds.held
         if not far.any():
             return []
         return [
-            f"{self._listed(far)}: a first command {np.abs(values - measured)[far].max():.3f} "
-            "from where the arm is"
+            f"{self._listed(far)}: a first command {distance[far].max():.3f} from where the arm is"
         ]
 
     def _step(self, before: _Sent, values: np.ndarray, steps: int) -> list[str]:

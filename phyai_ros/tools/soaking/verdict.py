@@ -164,4 +164,6 @@ def judge(
     verdict.problems += [f"orphan process: {orphan}" for orphan in orphans]
     if not timeline.counts.get("commands"):
         verdict.problems.append("no command was ever sent")
+    if unplaced := timeline.counts.get("unplaced"):
+        verdict.problems.append(f"first commands that no position was heard after: {unplaced}")
     return verdict

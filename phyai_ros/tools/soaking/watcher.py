@@ -34,6 +34,9 @@ from phyai_ros.tools.soaking.timeline import REPEATED
 
 _DEEP = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1000)
 _COUNT_EVERY = 1.0
+_KNOWN_FOR = 0.25
+"""s after which a position says nothing of where the arm is now: the arm may have been started
+again elsewhere, and the handoff may hear it before this process does."""
 
 
 class Watcher:
@@ -43,6 +46,7 @@ class Watcher:
         self._check = CommandCheck(bounds(robot))
         self._names = robot.output_joints
         self._measured: np.ndarray | None = None
+        self._heard = 0.0
         self._counts = {"commands": 0, "chunks": 0, "states": 0, "violations": 0}
         self._posed = 0.0
         self._state: tuple[int, float] = (-1, 0.0)
@@ -60,7 +64,12 @@ class Watcher:
         values, sent = np.asarray(message.data, dtype=np.float64), _sent(info)
         publisher = bytes(info["publisher_gid"]["data"])
         number = info["publication_sequence_number"]
-        for text in self._check(values, sent, publisher, number, self._measured):
+        known = time.time() - self._heard < _KNOWN_FOR
+        measured = self._measured if known else None
+        self._tell(self._check(values, sent, publisher, number, measured), sent)
+
+    def _tell(self, wrong: list[str], sent: float) -> None:
+        for text in wrong:
             self._counts["violations"] += 1
             kind = "not_finite" if "finite" in text else "violation"
             _say(kind, sent, text=f"command: {text}")
@@ -88,13 +97,16 @@ class Watcher:
     def _on_joints(self, message: JointState) -> None:
         known = dict(zip(message.name, message.position, strict=False))
         self._measured = np.array([known.get(name, np.nan) for name in self._names])
-        now = time.time()
+        now = self._heard = time.time()
+        self._tell(self._check.place(self._measured, now), now)
         if now - self._posed >= REPEATED:
             self._posed = now
             _say("pose", now, positions=self._measured.tolist())
 
     def _count(self) -> None:
-        counts = {**self._counts, "lost": self._check.lost, "firsts": self._check.firsts}
+        check = self._check
+        counts = {"lost": check.lost, "firsts": check.firsts, "unplaced": check.unplaced}
+        counts |= self._counts
         _say("counts", time.time(), counts=counts)
 
 
