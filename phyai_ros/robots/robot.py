@@ -119,22 +119,6 @@ class Robot(Strict):
                 f"output.joints: expected each of {list(self.joints)} once "
                 f"(missing {missing}, unknown {unknown})"
             )
-        # A trajectory controller plays on while ticks are missed, a forward one stands still: no
-        # command that comes next continues both.
-        if len({kind == "joint_trajectory" for kind in self.arm_output_types}) > 1:
-            raise ValueError(
-                "output.type: expected joint_trajectory for all outputs that move the arm or for "
-                f"none, found {sorted(self.arm_output_types)}"
-            )
-
-    @property
-    def arm_output_types(self) -> frozenset[str]:
-        """Of the outputs that move more than grippers: a gripper's own controller, whichever the
-        YAML names first, says nothing of the arm."""
-        discrete = set(self.discrete_joints)
-        return frozenset(
-            output.type for output, joints in self.outputs if not set(joints) <= discrete
-        )
 
     @property
     def outputs(self) -> tuple[tuple[Output, tuple[str, ...]], ...]:

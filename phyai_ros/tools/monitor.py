@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,29 +94,47 @@ def run(
     recording = watch.recorder.recording
     recording.crashes += crashes()
     recording.problems += incidents.problems(recording)
-    if recording.crashes and status == 0:
+    if recording.shared:
+        topics = ", ".join(recording.shared)
+        recording.problems.append(
+            f"somebody else published on {topics} too: two masters make the arm jump, and the "
+            "numbers are of both; give each system its own ROS_DOMAIN_ID"
+        )
+    if (recording.crashes or recording.shared) and status == 0:
         status = 1
-    write(what, recording, console)
-    return status
+    return status if write(what, recording, console) else status or 1
 
 
-def write(what: Run, recording: Recording, console: Console) -> dict[str, Any]:
-    """report.json, timeline.png and filmstrip.png in the run's directory; the tables on the
-    console."""
+def write(what: Run, recording: Recording, console: Console) -> bool:
+    """The tables on the console; report.json, timeline.png and filmstrip.png in the run's
+    directory. False where one of them could not be written, which is said."""
     asked = {"duration": what.duration, "episodes": what.episodes}
     about = {**what.about, "sim": what.sim, "asked": asked}
     numbers = report.build(recording, about)
-    (what.directory / "report.json").write_text(json.dumps(numbers, indent=2) + "\n")
-    written = ["report.json"]
+    report_table.show(numbers, console)  # before anything is written: a disk may be full
+    text = json.dumps(numbers, indent=2) + "\n"
+    files: dict[str, Callable[[Path], Any]] = {"report.json": partial(_write_text, text)}
     if any(t.state in ACTING for t in recording.ticks):
         from phyai_ros.tools import filmstrip, plots  # slow to import: after the run, not before
 
-        written += plots.timeline(recording, about, what.directory / "timeline.png")
-        written += filmstrip.save(recording, what.directory / "filmstrip.png")
-    report_table.show(numbers, console)
-    place = os.path.relpath(what.directory)
-    console.print("wrote " + ", ".join(f"{place}/{name}" for name in written), highlight=False)
-    return numbers
+        files["timeline.png"] = partial(plots.timeline, recording, about)
+        files["filmstrip.png"] = partial(filmstrip.save, recording)
+    place, written, whole = os.path.relpath(what.directory), [], True
+    for name, save in files.items():
+        try:
+            if save(what.directory / name):
+                written.append(f"{place}/{name}")
+        except OSError as error:
+            whole = False
+            reason = error.strerror or str(error)
+            console.print(f"  [red]error[/] {place}/{name} not written: {reason}", highlight=False)
+    console.print("wrote " + (", ".join(written) or "nothing"), highlight=False)
+    return whole
+
+
+def _write_text(text: str, path: Path) -> bool:
+    path.write_text(text)
+    return True
 
 
 class _Watch:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,6 +28,9 @@ FRAME_EVERY = 0.1
 """Least time between two frames that are kept, s; it doubles whenever there are too many."""
 _KEPT = 128
 
+RIVAL_AFTER = 8.0
+"""s for which a command topic has two publishers before that is not one that was restarted."""
+
 
 class Recorder:
     """Callbacks of one node, all on its executor's thread.
@@ -47,6 +51,7 @@ class Recorder:
         self.statuses: dict[str, str] = {}
         """Newest message of every diagnostic status, for people."""
         self.levels: dict[str, int] = {}
+        self._shared_since: float | None = None
         clock = node.get_clock()
         self.now = RosSeconds(clock)
         self._simulated: Callable[[], bool] = lambda: clock.ros_time_is_active
@@ -93,10 +98,23 @@ class Recorder:
             self.recording.diagnostics[status.name] = values
             self.statuses[status.name] = status.message
             self.levels[status.name] = int.from_bytes(status.level, "little")
+            if status.name == "handoff_node: publishers":
+                self._look_for_rivals(values)
             if status.name == "sim_node: pace":
                 factor = float(values.get("real-time factor", "nan"))
                 if np.isfinite(factor):
                     self.recording.real_time.append(factor)
+
+    def _look_for_rivals(self, counts: Mapping[str, str]) -> None:
+        """counts: publishers by topic, as handoff_node sees them."""
+        shared = [w.topic for w in self.recording.ways if int(counts.get(w.topic, "0")) > 1]
+        now = time.monotonic()
+        if not shared:
+            self._shared_since = None
+        elif self._shared_since is None:
+            self._shared_since = now
+        elif now - self._shared_since > RIVAL_AFTER:
+            self.recording.shared = tuple(shared)
 
     def _on_episode(self, m: String) -> None:
         self.on_episode(json.loads(m.data))

@@ -102,7 +102,8 @@ class Crash:
 class Recording:
     """commands: by output, messages as (sent s, wall clock; rows as nodes.outlets.Outlet takes
     them). ways: the outputs. diagnostics: newest values by status name. real_time: factors of the
-    simulator, once a second. problems: for people. crashes: oldest first. ran: s from the first
+    simulator, once a second. problems: for people. shared: command topics on
+    which somebody else published too. crashes: oldest first. ran: s from the first
     command to the end, None: none came."""
 
     joint_names: tuple[str, ...] = ()
@@ -114,6 +115,7 @@ class Recording:
     diagnostics: dict[str, dict[str, str]] = field(default_factory=dict)
     real_time: list[float] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    shared: tuple[str, ...] = ()
     crashes: list[Crash] = field(default_factory=list)
     ran: float | None = None
     ways: tuple[Way, ...] = ()

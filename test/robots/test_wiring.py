@@ -40,10 +40,6 @@ def test_outputs_share_the_joints_between_them(tmp_path):
             "further_outputs: [{topic: /w, joints: [elbow_joint]}]",
             "expected each of .* once",
         ),
-        (
-            f"further_outputs: [{{topic: /w, type: joint_trajectory, joints: [{WRIST}]}}]",
-            "output.type: expected joint_trajectory for all outputs that move the arm or for none",
-        ),
         ("joint_prefixes: {/other: left_}", r"expected topics of \['/joint_states'\].*'/other'"),
         ("joint_prefixes: {/joint_states: left_}", "no topic brings"),
         ("conventions: {degrees: {elbow: {}}}", "conventions.degrees: expected joints of.*'elbow'"),

@@ -163,6 +163,16 @@ def test_no_film_of_a_run_in_which_nothing_acted(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
 
 
+def test_a_disk_that_is_full_costs_the_files_and_not_the_tables(tmp_path):
+    out = io.StringIO()
+    console = Console(file=out, width=200)
+    recording = Recording(("a",), [tick(0.0, state=State.WAITING)], problems=["seen"])
+    (tmp_path / "report.json").symlink_to("/dev/full")
+    assert not monitor.write(monitor.Run(tmp_path, sim=False), recording, console)
+    assert "report.json not written: No space left on device" in out.getvalue()
+    assert "problem seen" in out.getvalue()
+
+
 def test_a_family_without_a_stage_still_has_an_inference_time():
     stages = {"wait": 0.01, "preprocess": 0.002, "vision": math.nan, "prefix": math.nan,
               "solver": 0.02, "convert": 0.001}  # fmt: skip
