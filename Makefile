@@ -50,12 +50,12 @@ lint: test-env
 	@$(ROS_VENV)/ruff format --check .
 	@$(ROS_VENV)/mypy
 
-# Rows, bars and docs/performance.md are written whatever the bounds say; then the status says it.
 docs: docs-env
 	@rm -rf docs/generated  # pages of modules that are gone
 	@$(ROS_VENV)/sphinx-build -q -W --keep-going -b html -d .build/doctrees docs .build/site
 	@echo "wrote .build/site/index.html"
 
+# Rows, bars and docs/performance.md are written whatever the bounds say; then the status says it.
 bench-gpu:
 	@$(ROS_VENV)/python -m phyai_ros.tools.bench engine --compile $(ARGS); engine=$$?; \
 	$(ROS_VENV)/python -m phyai_ros.tools.bench full_size; sizes=$$?; \
