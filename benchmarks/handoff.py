@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import children
@@ -109,6 +109,19 @@ def running(arguments: argparse.Namespace, folder: Path, seconds: float) -> Iter
         yield watcher
 
 
+def alone(
+    measure: Callable[[argparse.Namespace, Path], dict], arguments: argparse.Namespace
+) -> dict:
+    """measure(arguments, folder) in a ROS domain and a folder of its own."""
+    os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 100))
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    rclpy.init()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(arguments, Path(folder))
+    rclpy.shutdown()
+    return found
+
+
 def measure(arguments: argparse.Namespace, folder: Path) -> dict:
     with running(arguments, folder, arguments.seconds) as watcher:
         first, chunks = len(watcher.states), len(watcher.inference)
@@ -147,12 +160,7 @@ def main() -> int:
     parser.add_argument("--execution-horizon", type=int, default=2, help="rows of 50 ms")
     parser.add_argument("--realtime-priority", type=int, default=50)
     arguments = parser.parse_args()
-    os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 100))
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    rclpy.init()
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(arguments, Path(folder))
-    rclpy.shutdown()
+    found = alone(measure, arguments)
     passed = found["jitter_p99_ms"] <= WORST_JITTER * 1e3 and found["missed_ticks"] == 0
     entry = record.row(
         "handoff",

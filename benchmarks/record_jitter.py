@@ -11,17 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import children
 import handoff
 import numpy as np
-import rclpy
 import record
 
 SETTLE = 2.0
@@ -88,14 +85,9 @@ def main() -> int:
     parser.add_argument("--execution-horizon", type=int, default=4, help="rows of 50 ms")
     parser.add_argument("--realtime-priority", type=int, default=50)
     arguments = parser.parse_args()
-    os.environ["ROS_DOMAIN_ID"] = str(random.randint(1, 100))
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    rclpy.init()
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(arguments, Path(folder))
-    rclpy.shutdown()
+    found = handoff.alone(measure, arguments)
     added = found["jitter_p99_ms_with"] - found["jitter_p99_ms_without"]
-    passed = added <= ALLOWED and found["missed_with"] <= found["missed_without"]
+    passed = added <= ALLOWED and found["missed_with"] - found["missed_without"] <= WORST_MISSED
     entry = record.row(
         "record",
         {

@@ -2,10 +2,9 @@
 """The FP8 kernels against their plain torch twins in float64, on fresh random inputs: on a GPU with
 FP8 units, or in Triton's interpreter where TRITON_INTERPRET=1 is set."""
 
-import secrets
-
 import pytest
 import torch
+from nearness import check
 
 from phyai_ros.engine.kernels import (
     _triton,
@@ -27,24 +26,6 @@ DEPENDENT = [False, True] if CUDA and _triton.dependent_launch(DEVICE) else [Fal
 pytestmark = pytest.mark.skipif(
     not _triton.usable(DEVICE), reason="needs Triton, and a GPU with FP8 or TRITON_INTERPRET=1"
 )
-
-
-@pytest.fixture
-def rand():
-    seed = secrets.randbits(32)
-    print("seed", seed)  # shown when a test fails
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*shape, dtype=torch.float32, scale=1.0):
-        return (torch.randn(*shape, generator=generator) * scale).to(dtype).to(DEVICE)
-
-    return draw
-
-
-def check(found, expected, tolerance):
-    assert torch.isfinite(found).all()
-    error = (found.double() - expected.double()).norm() / expected.double().norm()
-    assert error < tolerance, f"relative error {error:.2e}"
 
 
 def check_rows(found, expected):

@@ -2,8 +2,7 @@
 """Every Triton kernel against its plain torch twin in float64, on fresh random inputs: on the GPU,
 or without one in Triton's interpreter where TRITON_INTERPRET=1 is set."""
 
-import secrets
-
+import nearness
 import pytest
 import torch
 
@@ -34,22 +33,8 @@ needs_triton = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def rand():
-    seed = secrets.randbits(32)
-    print("seed", seed)  # shown when a test fails
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*shape, dtype=torch.float32, scale=1.0):
-        return (torch.randn(*shape, generator=generator) * scale).to(dtype).to(DEVICE)
-
-    return draw
-
-
 def check(found, expected, dtype):
-    assert torch.isfinite(found).all()
-    error = (found.double() - expected.double()).norm() / expected.double().norm()
-    assert error < TOLERANCE[dtype], f"relative error {error:.2e}"
+    nearness.check(found, expected, TOLERANCE[dtype])
 
 
 def wide(*tensors):

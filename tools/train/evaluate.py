@@ -72,17 +72,19 @@ def run(job: tuple[str, str, int, bool, int, int]) -> dict[str, Any]:
     return result.asdict() | {"other": other}
 
 
-def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
-    def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
-        good = sum(r["success"] for r in rows)
-        low, high = wilson(good, len(rows))
-        return {
-            "success": good,
-            "of": len(rows),
-            "rate": round(good / max(1, len(rows)), 4),
-            "wilson95": [round(low, 4), round(high, 4)],
-        }
+def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many of these episodes succeeded, and between what the rate lies."""
+    good = sum(r["success"] for r in rows)
+    low, high = wilson(good, len(rows))
+    return {
+        "success": good,
+        "of": len(rows),
+        "rate": round(good / max(1, len(rows)), 4),
+        "wilson95": [round(low, 4), round(high, 4)],
+    }
 
+
+def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     own, other = ([r for r in results if r["other"] is flag] for flag in (False, True))
     done = [r["time"] for r in results if r["success"]]
     return {

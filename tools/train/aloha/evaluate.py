@@ -24,7 +24,7 @@ from phyai_ros.sim.aloha import kinematics as kin
 from phyai_ros.sim.aloha.world import World
 from tools.train.aloha.data import SHARE, spoken
 from tools.train.aloha.demonstrations import STEP
-from tools.train.evaluate import HELD_OUT, wilson
+from tools.train.evaluate import HELD_OUT, share
 
 LIMIT = 10.0
 """An episode's time, s."""
@@ -95,16 +95,11 @@ def run(job: tuple[str, int, int, int]) -> dict[str, Any]:
 
 
 def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
-    good, total = sum(r["success"] for r in results), len(results)
-
     def median(key: str, digits: int = 4) -> float:
         return round(float(np.median([r[key] for r in results])), digits)
 
     return {
-        "success": good,
-        "of": total,
-        "rate": round(good / max(1, total), 4),
-        "wilson95": [round(v, 4) for v in wilson(good, total)],
+        **share(results),
         "median_time_s": median("time", 2),
         "median_distance_m": median("distance"),
         "worst_left_rad": round(max(r["left"] for r in results), 4),
