@@ -31,6 +31,7 @@ from phyai_ros.control.align import CameraStream, NotReady, ObservationAligner
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.clock import RosSeconds
 from phyai_ros.nodes.diagnostics import EdgeLog
+from phyai_ros.nodes.executor_thread import ExecutorThread
 from phyai_ros.nodes.memory import keep_freed_memory
 from phyai_ros.nodes.sensors import Cameras, CameraTopic, FrameSource, Joints
 
@@ -125,11 +126,6 @@ class Classic:
         pass
 
 
-def shut_down_at_end_of_input(executor: SingleThreadedExecutor) -> None:
-    sys.stdin.readline()
-    executor.shutdown(timeout_sec=0)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", choices=("phyai", "classic"))
@@ -143,8 +139,9 @@ def main() -> None:
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     started = time.process_time()
-    threading.Thread(target=shut_down_at_end_of_input, args=(executor,), daemon=True).start()
-    executor.spin()
+    spinning = ExecutorThread(executor, "camera_sink")
+    sys.stdin.readline()
+    spinning.stop()
     cpu = time.process_time() - started
     sink.close()
     result = {"path": arguments.path, "latencies": sink.latencies, "cpu_s": cpu}

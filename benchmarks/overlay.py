@@ -12,7 +12,6 @@ import json
 import os
 import random
 import sys
-import threading
 from typing import Any
 
 import children
@@ -24,6 +23,7 @@ from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import Image
 
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.executor_thread import ExecutorThread
 from phyai_ros.nodes.topics import OVERLAY
 
 
@@ -37,17 +37,15 @@ class Audience:
         self._node = rclpy.create_node("bench_audience", context=self._context)
         for role in ("scene", "wrist"):
             self._node.create_subscription(Image, f"{OVERLAY}/{role}", self._on, qos.overlay())
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._executor.spin, daemon=True)
-        self._thread.start()
+        executor = SingleThreadedExecutor(context=self._context)
+        executor.add_node(self._node)
+        self._spinning = ExecutorThread(executor, "audience")
 
     def _on(self, message: Image) -> None:
         self.pictures += 1
 
     def close(self) -> None:
-        self._executor.shutdown()
-        self._thread.join(5)
+        self._spinning.stop()
         self._node.destroy_node()
         self._context.try_shutdown()
 

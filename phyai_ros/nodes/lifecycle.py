@@ -24,6 +24,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.signals import SignalHandlerOptions
 
 from phyai_ros.nodes import params
+from phyai_ros.nodes.executor_thread import ExecutorThread
 
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
@@ -169,23 +170,19 @@ class _Spinner:
 
     def __init__(self, node: ManagedNode) -> None:
         self._node = node
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(node)
         self._ended = threading.Event()
         self._status = 0
-        self._thread = threading.Thread(target=self._spin, name="executor", daemon=True)
-        self._thread.start()
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        self._spinning = ExecutorThread(executor, "executor", self._on_end)
 
-    def _spin(self) -> None:
+    def _on_end(self, error: BaseException | None) -> None:
         try:
-            self._executor.spin()
-        except NodeFailed:
-            self._status = 1  # the node logged why
-        except ExternalShutdownException:
-            pass
-        except Exception:
-            self._status = 1
-            self._node.get_logger().fatal(f"the node ends:\n{traceback.format_exc()}")
+            if error is not None:
+                self._status = 1
+            if error is not None and not isinstance(error, NodeFailed):  # that one logged why
+                told = "".join(traceback.format_exception(error))
+                self._node.get_logger().fatal(f"the node ends:\n{told}")
         finally:
             self._ended.set()
 
@@ -194,8 +191,7 @@ class _Spinner:
         return self._status
 
     def stop(self) -> None:
-        self._executor.shutdown(timeout_sec=1.0)
-        self._thread.join(timeout=1.0)
+        self._spinning.stop(timeout=1.0)
 
 
 def _interrupt(number: int, frame: Any) -> None:

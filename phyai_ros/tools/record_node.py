@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.nodes import diagnostics, qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
+from phyai_ros.nodes.executor_thread import ExecutorThread
 from phyai_ros.nodes.message_info import informed
 from phyai_ros.nodes.message_types import message_class
 from phyai_ros.nodes.recorded_qos import to_rosbags
@@ -67,10 +66,9 @@ class RecordNode:
         self._diagnostics = diagnostics.Publisher(self._node, [self._statuses])
         self._look()
         self._node.create_timer(_OFTEN, self._look)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, name="phyai_record", daemon=True)
-        self._thread.start()
+        executor = SingleThreadedExecutor(context=self._context)
+        executor.add_node(self._node)
+        self._spinning = ExecutorThread(executor, "phyai_record")
 
     def absent(self) -> list[str]:
         """Robot and policy topics that nobody has published."""
@@ -88,11 +86,10 @@ class RecordNode:
 
     def say(self) -> None:
         """Publish the state of the recording now, not only with the next second."""
-        self._executor.create_task(self._diagnostics.publish)
+        self._spinning.executor.create_task(self._diagnostics.publish)
 
     def close(self) -> None:
-        self._executor.shutdown(timeout_sec=2.0)
-        self._thread.join(timeout=2.0)
+        self._spinning.stop(timeout=2.0)
         self._node.destroy_node()
         self._context.try_shutdown()
 
@@ -109,10 +106,6 @@ class RecordNode:
                 {"bytes": recorder.bytes, "dropped messages": lost},
             )
         ]
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
 
     def _look(self) -> None:
         for topic in self._topics:

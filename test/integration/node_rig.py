@@ -22,6 +22,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from spinning import SpinningNode
 
 from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.executor_thread import ExecutorThread
 
 PATIENCE = 30.0
 """Seconds until a test gives up waiting for what must come."""
@@ -55,14 +56,9 @@ class Rig:
             DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics()
         )
         # A thread each: the test hears what is said while the node is within a transition.
-        self._executor, self._thread = self._spin(self.node)
-
-    def _spin(self, node: Any) -> tuple[SingleThreadedExecutor, threading.Thread]:
         executor = SingleThreadedExecutor(context=self.context)
-        executor.add_node(node)
-        thread = threading.Thread(target=executor.spin)
-        thread.start()
-        return executor, thread
+        executor.add_node(self.node)
+        self._spinning = ExecutorThread(executor, "spin node")
 
     def on_test_thread(self, work: Callable[[], Any]) -> None:
         """Run what changes the test node's entities where its executor does not use them."""
@@ -71,7 +67,7 @@ class Rig:
     def transition(self, *names: str) -> None:
         """Lifecycle transitions, on the node's own thread as if asked for by service."""
         for name in names:
-            task = self._executor.create_task(getattr(self.node, f"trigger_{name}"))
+            task = self._spinning.executor.create_task(getattr(self.node, f"trigger_{name}"))
             self.until(task.done, name)
             assert task.result() == TransitionCallbackReturn.SUCCESS, self.node.failure
 
@@ -109,8 +105,7 @@ class Rig:
         self.until(lambda: self.says(part, text), f"{part}: {text!r}", meanwhile)
 
     def close(self) -> None:
-        self._executor.shutdown(timeout_sec=5)
-        self._thread.join(5)
+        self._spinning.stop()
         self.node.teardown()
         self.node.destroy_node()
         self.test.close()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+
+from phyai_ros.nodes.executor_thread import ExecutorThread
 
 PATIENCE = 60.0
 
@@ -22,31 +23,29 @@ class SpinningNode(Node):
     or waits for ever, now and then."""
 
     def __init__(self, name: str, context: Context, **settings: Any) -> None:
-        self._spinner: threading.Thread | None = None
+        self._spinning: ExecutorThread | None = None
         super().__init__(name, context=context, **settings)
-        self._spinning = SingleThreadedExecutor(context=context)
-        self._spinning.add_node(self)
-        self._spinner = threading.Thread(target=self._spinning.spin, name=f"spin {name}")
-        self._spinner.start()
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(self)
+        self._spinning = ExecutorThread(executor, f"spin {name}")
 
     def there(self, work: Callable[[], Any]) -> Any:
         """What ``work`` returns or raises on the thread that spins."""
-        spinner = self._spinner
-        if spinner is None or threading.current_thread() is spinner:
+        spinning = self._spinning
+        if spinning is None or spinning.here():
             return work()
-        task = self._spinning.create_task(work)
+        task = spinning.executor.create_task(work)
         end = time.monotonic() + PATIENCE
         while not task.done():
-            assert spinner.is_alive(), "the executor of the test's node has ended"
+            assert spinning.alive(), "the executor of the test's node has ended"
             assert time.monotonic() < end, "the executor of the test's node does not come to it"
             time.sleep(0.001)
         return task.result()
 
     def close(self) -> None:
-        spinner, self._spinner = self._spinner, None
-        self._spinning.shutdown(timeout_sec=5)
-        if spinner is not None:
-            spinner.join(5)
+        spinning, self._spinning = self._spinning, None
+        if spinning is not None:
+            spinning.stop()
         self.destroy_node()
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -21,6 +20,7 @@ from sensor_msgs.msg import JointState
 
 from phyai_ros.msg import ActionChunk, HandoffState
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.executor_thread import ExecutorThread
 
 DOMAIN = 34
 PATIENCE = 60.0
@@ -60,10 +60,9 @@ class Graph:
         listen(ActionChunk, "phyai/chunk", self.chunks.append, qos.chunk())
         listen(JointState, "/joint_states", self.joints.append, qos.joint_states())
         listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.diagnostics())
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._executor.spin)
-        self._thread.start()
+        executor = SingleThreadedExecutor(context=self.context)
+        executor.add_node(self.node)
+        self._spinning = ExecutorThread(executor, "spin watcher")
 
     def _on_state(self, message: HandoffState) -> None:
         self.state = message
@@ -90,8 +89,7 @@ class Graph:
         for process in self.processes.values():
             process.kill()
             process.wait()
-        self._executor.shutdown()
-        self._thread.join(5)
+        self._spinning.stop()
         self.node.destroy_node()
         self.context.try_shutdown()
 
