@@ -7,7 +7,9 @@ import mujoco
 import numpy as np
 
 from phyai_ros.sim import kinematics as kin
-from phyai_ros.sim.scene import BLOCK_HALF, COLOURS, MIRROR_JOINT, mjcf
+from phyai_ros.sim import scene
+from phyai_ros.sim.arm_model import MIRROR_JOINT
+from phyai_ros.sim.scene import BLOCK_HALF, COLOURS
 from phyai_ros.sim.servo import Servo
 
 SERVO_TIME = 0.05
@@ -18,7 +20,7 @@ class Physics:
     """Arm, gripper and blocks; knows nothing of tasks. Not thread-safe."""
 
     def __init__(self, belt: tuple[float, float, float] | None = None) -> None:
-        self.model = mujoco.MjModel.from_xml_string(mjcf(belt))
+        self.model = mujoco.MjModel.from_xml_string(scene.document(belt))
         self.data = mujoco.MjData(self.model)
         self._flange = self.data.body("flange")
         self._block_q = {c: int(self.model.joint(f"{c}_block").qposadr[0]) for c in COLOURS}
