@@ -10,7 +10,7 @@ from phyai_ros.sim import scene
 
 
 def fingerprint(document: str) -> str:
-    """Of the document with its numbers to six digits: a platform's last bit is not a changed cell."""
+    """Numbers count to six digits: a platform's last bit is not a changed cell."""
     rounded = re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda n: f"{float(n[0]) + 0.0:.6f}", document)
     return hashlib.sha256(rounded.replace("-0.000000", "0.000000").encode()).hexdigest()[:16]
 
