@@ -113,7 +113,7 @@ def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str,
     cameras = (c for role, c in robot.cameras.items() if role in there)
     topics = [absolute(camera.topic) for camera in cameras]
     sent = {*topics, *map(info_topic, topics)}
-    sent |= {*map(absolute, robot.joint_parts), "/sim/episode"}
+    sent |= {*map(absolute, robot.joint_parts), "/sim/episode", "/instruction"}
     if clock:
         sent.add("/clock")
     if robot.output.type == "joint_trajectory":

@@ -56,6 +56,11 @@ PARAMETERS = (
         SAMPLED,
         "the task in words, for every episode; 'sampled' or empty: each episode draws its own",
     ),
+    Parameter(
+        "tell_instruction",
+        False,
+        "publish each episode's task on /instruction, where nobody else knows what was drawn",
+    ),
     Parameter("width", 320, "image width, pixels", low=16, high=1920),
     Parameter("height", 240, "image height, pixels", low=16, high=1080),
     Parameter("camera_rate", 20.0, "images a second and camera", low=0.5, high=120.0),
@@ -164,6 +169,9 @@ class SimNode(lifecycle.ManagedNode):
             topic: self._publisher(JointState, topic, qos.joint_states()) for topic in self._parts
         }
         self._episode = self._publisher(String, "sim/episode", qos.episode())
+        self._told = None
+        if self._values.tell_instruction:
+            self._told = self._publisher(String, "instruction", qos.instruction())
         self._clock_topic = None
         if self._values.publish_clock:
             self._clock_topic = self._publisher(Clock, "/clock", qos.clock())
@@ -242,6 +250,8 @@ class SimNode(lifecycle.ManagedNode):
             "time": self._time.stamp_ns / NANOSECONDS,
         }
         text = json.dumps(about)
+        if event == "start" and self._told is not None:
+            self._told.publish(String(data=self._world.instruction))
         self._episode.publish(String(data=text))
         return text
 

@@ -89,12 +89,12 @@ class EpisodeDriver:
     def next(self) -> None:
         """Starts the next episode. Raises DriverError."""
         self._call(self._hold)
+        before = self._epoch()  # the simulator may tell the handoff its new task itself
         event = json.loads(self._call(self._redraw))
         text = str(event["instruction"])
         if text != self._said:
             # The handoff must know the new task before it is released, or the first chunk
             # might still be for the old one; a new instruction raises its epoch.
-            before = self._epoch()
             self._say(text)
             end = time.monotonic() + 1.0
             while self._epoch() == before and time.monotonic() < end:

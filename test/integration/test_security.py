@@ -41,6 +41,7 @@ def running(request, tmp_path):
     for name in own:
         own[name] += ["-p", f"use_sim_time:={str(simulated).lower()}"]
     own["sim_node"] = ["-p", f"publish_clock:={str(simulated).lower()}"]
+    own["sim_node"] += ["-p", "tell_instruction:=true"]
     processes = [
         subprocess.Popen(
             [

@@ -209,6 +209,23 @@ def test_fixed_instruction_is_the_task_of_every_episode(rig):
     assert rig.next_episode()["instruction"] == "reach the green block"
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_each_episodes_task_is_told_where_that_is_asked_for(told):
+    rig, heard = Rig(tell_instruction=str(told).lower()), []
+    try:
+        rig.node.create_subscription(
+            String, "instruction", lambda m: heard.append(m.data), qos.instruction()
+        )
+        rig.until(lambda: rig.events, "start event")
+        wanted = [rig.events[0]["instruction"], rig.next_episode()["instruction"]]
+        assert wanted[0] != wanted[1]
+        if told:
+            rig.until(lambda: heard == wanted, "both tasks")
+        assert heard == wanted * told
+    finally:
+        rig.close()
+
+
 TOPICS = """
 joint_state_topics: [/arm/joint_states]
 cameras:
