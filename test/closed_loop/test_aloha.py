@@ -21,7 +21,7 @@ from phyai_ros.sim.aloha import task  # noqa: E402
 from phyai_ros.sim.aloha.world import World  # noqa: E402
 from tools.train.aloha.data import spoken  # noqa: E402
 from tools.train.aloha.evaluate import commanded, episode  # noqa: E402
-from tools.train.evaluate import HELD_OUT  # noqa: E402
+from tools.train.trials import HELD_OUT  # noqa: E402
 
 CHECKPOINT = ROOT / "phyai_ros" / "checkpoints" / "act_aloha_small"
 LIMIT = 8_000_000

@@ -11,12 +11,14 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
 
+from phyai_ros.control import metrics  # noqa: E402
 from phyai_ros.engine.policy import Policy, load_policy  # noqa: E402
 from phyai_ros.sim import task  # noqa: E402
 from phyai_ros.sim.scene import COLOURS  # noqa: E402
 from phyai_ros.sim.world import World  # noqa: E402
-from tools.train.evaluate import HELD_OUT, other_instruction, wilson  # noqa: E402
+from tools.train.evaluate import other_instruction  # noqa: E402
 from tools.train.rollout import episode, observe  # noqa: E402
+from tools.train.trials import HELD_OUT  # noqa: E402
 
 NAMES = ("gr00t_ur10e_small", "pi05_ur10e_small", "pi05_ur10e_rtc_small")
 LIMIT = 8_000_000
@@ -124,4 +126,4 @@ def test_success_rate(policy: Policy, world: World) -> None:
     results = [episode(policy, policy.spec.cameras, world, HELD_OUT + 100 + i) for i in range(40)]
     good = sum(r.success for r in results)
     assert good >= 38, [r for r in results if not r.success]
-    assert wilson(good, len(results))[0] > 0.8
+    assert metrics.wilson(good, len(results))[0] > 0.8

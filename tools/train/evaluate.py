@@ -9,34 +9,14 @@ ignores the words fails one of the two.
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import multiprocessing
-import os
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from phyai_ros.sim import task
 from phyai_ros.sim.scene import COLOURS
-
-HELD_OUT = 1_000_000
-"""First episode seed; demonstrations come from other random streams altogether."""
-
-
-def wilson(good: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson score interval of a proportion, 95 % by default (Wilson 1927)."""
-    if not total:
-        return 0.0, 1.0
-    p = good / total
-    centre = p + z * z / (2 * total)
-    half = z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
-    scale = 1 + z * z / total
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+from tools.train import trials
+from tools.train.trials import share
 
 
 def other_instruction(seed: int) -> str:
@@ -72,18 +52,6 @@ def run(job: tuple[str, str, int, bool, int, int]) -> dict[str, Any]:
     return result.asdict() | {"other": other}
 
 
-def share(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many of these episodes succeeded, and between what the rate lies."""
-    good = sum(r["success"] for r in rows)
-    low, high = wilson(good, len(rows))
-    return {
-        "success": good,
-        "of": len(rows),
-        "rate": round(good / max(1, len(rows)), 4),
-        "wilson95": [round(low, 4), round(high, 4)],
-    }
-
-
 def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     own, other = ([r for r in results if r["other"] is flag] for flag in (False, True))
     done = [r["time"] for r in results if r["success"]]
@@ -104,40 +72,16 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser = trials.parser(__doc__, delay=2, execution=8, tick=0.05)
     parser.add_argument("--precision", default="float32", help="fp8 is emulated on a CPU")
-    parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--first-seed", type=int, default=HELD_OUT)
-    parser.add_argument("--delay", type=int, default=2, help="ticks of 0.05 s to the first use")
-    parser.add_argument("--execution", type=int, default=8, help="rows executed of a chunk")
-    parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--other", action="store_true", help="also ask for another block")
-    parser.add_argument("--record", action="store_true", help="add a row to benchmarks/results")
     args = parser.parse_args()
-    started = time.monotonic()
     jobs = [
-        (path, args.precision, args.first_seed + i, other, args.delay, args.execution)
-        for path in [str(args.checkpoint)]
-        for i in range(args.episodes)
+        (str(args.checkpoint), args.precision, seed, other, args.delay, args.execution)
+        for seed in trials.seeds(args)
         for other in ([False, True] if args.other else [False])
     ]
-    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        results = pool.map(run, jobs, chunksize=2)
-    report = {
-        "checkpoint": args.checkpoint.name,
-        "precision": args.precision,
-        "delay": args.delay,
-        "execution": args.execution,
-        **summary(results),
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    print(json.dumps(report), flush=True)
-    if args.record:
-        from benchmarks import record
-
-        command = " ".join(["python -m tools.train.evaluate", *sys.argv[1:]])
-        record.save("training.jsonl", record.row("evaluate", report | {"command": command}))
+    trials.report(args, "tools.train.evaluate", jobs, run, summary, {"precision": args.precision})
 
 
 if __name__ == "__main__":

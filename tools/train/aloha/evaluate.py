@@ -9,22 +9,17 @@ until the next one takes over, ``execution`` ticks later. So is the handoff's sc
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
-import os
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from phyai_ros.sim.aloha import kinematics as kin
 from phyai_ros.sim.aloha.world import World
+from tools.train import trials
 from tools.train.aloha.data import SHARE, spoken
 from tools.train.aloha.demonstrations import STEP
-from tools.train.evaluate import HELD_OUT, share
+from tools.train.trials import share
 
 LIMIT = 10.0
 """An episode's time, s."""
@@ -112,35 +107,9 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--first-seed", type=int, default=HELD_OUT)
-    parser.add_argument("--delay", type=int, default=5, help="ticks of 0.02 s to the first use")
-    parser.add_argument("--execution", type=int, default=20, help="rows executed of a chunk")
-    parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--record", action="store_true", help="add a row to benchmarks/results")
-    args = parser.parse_args()
-    started = time.monotonic()
-    jobs = [
-        (str(args.checkpoint), args.first_seed + i, args.delay, args.execution)
-        for i in range(args.episodes)
-    ]
-    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        results = pool.map(run, jobs, chunksize=2)
-    report = {
-        "checkpoint": args.checkpoint.name,
-        "delay": args.delay,
-        "execution": args.execution,
-        **summary(results),
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    print(json.dumps(report), flush=True)
-    if args.record:
-        from benchmarks import record
-
-        command = " ".join(["python -m tools.train.aloha.evaluate", *sys.argv[1:]])
-        record.save("training.jsonl", record.row("evaluate", report | {"command": command}))
+    args = trials.parser(__doc__, delay=5, execution=20, tick=STEP).parse_args()
+    jobs = [(str(args.checkpoint), seed, args.delay, args.execution) for seed in trials.seeds(args)]
+    trials.report(args, "tools.train.aloha.evaluate", jobs, run, summary, {})
 
 
 if __name__ == "__main__":
