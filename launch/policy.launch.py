@@ -6,13 +6,13 @@ Arguments and nodes come from ``phyai_ros.nodes.graph``, which ``phyai-ros up`` 
 
 import os
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown, TimerAction
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, TimerAction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from launch import LaunchDescription
-from phyai_ros.nodes import graph
+from phyai_ros.nodes import graph, pairing
 from phyai_ros.nodes.restarts import Restarts
 
 
@@ -32,6 +32,7 @@ def generate_launch_description():
 def _nodes(context):
     given = {a.name: LaunchConfiguration(a.name).perform(context) for a in graph.ARGUMENTS}
     values = graph.parse(given)
+    pairing.check(values)
     # Set before any process starts; what the user's environment has set already, it keeps.
     shared = graph.environment(values)
     restarts = Restarts()
@@ -46,7 +47,8 @@ def _node(spec, shared, restarts):
             return None
         delay = restarts.after(spec.executable, event.returncode)
         if delay is None:
-            return Shutdown(reason=f"{spec.name} ended with status {event.returncode}")
+            # Unlike a Shutdown action, which would end `ros2 launch` with status 0.
+            raise RuntimeError(f"{spec.name} ended with status {event.returncode}")
         return TimerAction(period=delay, actions=[_node(spec, shared, restarts)])
 
     wanted = {**shared, **spec.environment}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,3 +49,31 @@ def checkpoint_path(name: str, source: str) -> str:
     the embedded ones, else the name itself (another directory, or a hub id)."""
     beside = Path(source).parent / name
     return str(beside if beside.is_dir() else embedded.find(name) or name)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a policy is loaded with. checkpoint: as the engine takes it. part: what the model's YAML
+    at ``source`` says about the robot."""
+
+    checkpoint: str
+    family: str | None
+    embodiment: str | None
+    revision: str | None
+    part: ModelConfig
+    source: str
+
+
+def choose(name_or_path: str, robot: str, checkpoint: str = "", embodiment: str = "") -> Choice:
+    """A model for a robot; checkpoint and embodiment, where given, in place of the model's own.
+    Raises RobotError."""
+    model, source = load(name_or_path)
+    part = robot_part(model, robot, source)
+    return Choice(
+        checkpoint_path(checkpoint or model.checkpoint, source),
+        model.family,
+        embodiment or part.embodiment,
+        None if checkpoint else model.revision,
+        part,
+        source,
+    )

@@ -126,22 +126,20 @@ class PolicyNode(lifecycle.ManagedNode):
 
     def _load(self, robot: robots.Robot) -> None:
         values = self._values
-        model, source = model_file.load(values.model)
-        part = model_file.robot_part(model, robot.name, source)
-        checkpoint = model_file.checkpoint_path(values.checkpoint or model.checkpoint, source)
+        chosen = model_file.choose(values.model, robot.name, values.checkpoint, values.embodiment)
         if values.threads:
             torch.set_num_threads(values.threads)
         started = time.monotonic()
         self._policy = load_policy(
-            checkpoint,
-            family=model.family,
-            embodiment=values.embodiment or part.embodiment,
+            chosen.checkpoint,
+            family=chosen.family,
+            embodiment=chosen.embodiment,
             device=_device(values.device),
             dtype=values.precision,
-            revision=None if values.checkpoint else model.revision,
+            revision=chosen.revision,
             selector=values.selector,
         )
-        self._binding = Binding(robot, self._policy.spec, part, source=source)
+        self._binding = Binding(robot, self._policy.spec, chosen.part, source=chosen.source)
         roles = self._binding.roles
         optional = self._binding.optional_cameras
         self._policy.warm_up(
@@ -149,12 +147,12 @@ class PolicyNode(lifecycle.ManagedNode):
             absent=[k for k, r in roles.items() if robot.cameras[r].optional and r in optional],
         )
         spec = self._policy.spec
-        self._name = policy_name(spec.family, checkpoint, values.precision, values.seed)
+        self._name = policy_name(spec.family, chosen.checkpoint, values.precision, values.seed)
         self._answering = Answering(
             self._policy, self._binding, values.seed, self._name, values.handoff
         )
         self.get_logger().info(
-            f"{self._name} on {self._policy.device} ({checkpoint}): {spec.horizon} rows of "
+            f"{self._name} on {self._policy.device} ({chosen.checkpoint}): {spec.horizon} rows of "
             f"{self._binding.step:g} s for {len(robot.joint_names)} joints of {robot.name}; "
             f"loaded and warm in {time.monotonic() - started:.1f} s"
         )

@@ -66,6 +66,7 @@ def run(
     stopped: Callable[[], str | None] = lambda: None,
     ended: Callable[[], None] = lambda: None,
     crashes: Callable[[], Sequence[Crash]] = lambda: (),
+    cause: Callable[[], str] = lambda: "",
     console: Console | None = None,
 ) -> int:
     """Watch until the end; exit status 0, or 1 when no command ever came, the run broke off or a
@@ -73,8 +74,9 @@ def run(
 
     stopped: asked often; a reason (a process that ended, Ctrl-C) ends the run with a report of
     what there is. KeyboardInterrupt does the same. ended: called when nothing more is watched,
-    before the report is written. crashes: the processes that were started again. Blocks; makes its
-    own ROS context.
+    before the report is written. crashes: the processes that were started again. cause: what a
+    process that ended the run said itself, which people have read by then. Blocks; makes its own
+    ROS context.
     """
     console = console or Console()
     what.directory.mkdir(parents=True, exist_ok=True)
@@ -92,6 +94,7 @@ def run(
         ended()
         watch.close()
     recording = watch.recorder.recording
+    recording.cause = cause()
     recording.crashes += crashes()
     recording.problems += incidents.problems(recording)
     if recording.shared:

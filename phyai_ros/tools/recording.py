@@ -103,8 +103,8 @@ class Recording:
     """commands: by output, messages as (sent s, wall clock; rows as nodes.outlets.Outlet takes
     them). ways: the outputs. diagnostics: newest values by status name. real_time: factors of the
     simulator, once a second. problems: for people. shared: command topics on
-    which somebody else published too. crashes: oldest first. ran: s from the first
-    command to the end, None: none came."""
+    which somebody else published too. crashes: oldest first. cause: what the process
+    said that ended the run. ran: s from the first command to the end, None: none came."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)
@@ -117,6 +117,7 @@ class Recording:
     problems: list[str] = field(default_factory=list)
     shared: tuple[str, ...] = ()
     crashes: list[Crash] = field(default_factory=list)
+    cause: str = ""
     ran: float | None = None
     ways: tuple[Way, ...] = ()
 

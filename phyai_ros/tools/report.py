@@ -65,6 +65,8 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
     report["drops"] = _drops(recording)
     report["restarts"] = incidents.restarts(recording)
     report["problems"] = list(recording.problems)
+    if recording.cause:
+        report["cause"] = recording.cause
     return _finite(report)
 
 

@@ -40,8 +40,8 @@ class Supervisor:
 
     restart_after(name, status): seconds after which a child that ended is started again, None: it
     is not. One that is not ends the whole: ``stop_event`` is set (the caller then calls ``stop``),
-    ``status`` is the exit status to give and ``reason`` says why. on_crash: called on the
-    watching thread when a child has ended and will be started again.
+    ``status`` is the exit status to give, ``reason`` says which, ``cause`` what it said itself.
+    on_crash: called on the watching thread when a child has ended and will be started again.
     ``crashes``: every child that ended and was started again, oldest first.
     stop_order: names; the rest stop after them. grace: seconds that the next child waits for the
     one before it; limit: seconds until all are gone, by force if need be.
@@ -60,7 +60,7 @@ class Supervisor:
     ) -> None:
         self.ended = stop_event
         self.status: int | None = None
-        self.reason = ""
+        self.reason = self.cause = ""
         self.crashes: list[Crash] = []
         self._commands = {command.name: command for command in commands}
         self._order = [n for n in stop_order if n in self._commands]
@@ -172,8 +172,8 @@ class Supervisor:
             self._notice("warning", f"{describe(status)}; starting it again", name)
             return delay
         # What a signal ended had no time to say why.
-        why = self._logs[name].last_error if status >= 0 else ""
-        self.reason = f"{name} {describe(status)}" + (f": {why}" if why else "")
+        self.cause = self._logs[name].last_error if status >= 0 else ""
+        self.reason = f"{name} {describe(status)}"
         self.status = 1 if status <= 0 else status
         self._logs[name].show_tail_if_silent()
         self.ended.set()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from phyai_ros import robots
-from phyai_ros.nodes import arguments, graph, outlets
+from phyai_ros.nodes import arguments, graph, outlets, pairing
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.nodes.restarts import Restarts
 from phyai_ros.tools import console, shared_memory
@@ -71,6 +71,7 @@ def main(words: Sequence[str]) -> int:
         values = arguments.parse((*graph.ARGUMENTS, *ARGUMENTS), arguments.split(words))
         refuse_idle(values)
         specs = graph.nodes(values)
+        pairing.check(values)
     except ArgumentError as error:
         console.fail(str(error))
         console.say("info", "phyai-ros up --help lists every argument")
@@ -192,6 +193,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
             stopped=why_stopped,
             ended=stop.set,
             crashes=lambda: supervisor.crashes,
+            cause=lambda: supervisor.cause,
             console=console.console,
         )
     finally:
