@@ -83,7 +83,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("families", nargs="*", help=f"of {', '.join(PUBLISHED)}; default: all")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--shard-mb", type=int, default=1024)
+    parser.add_argument("--shard-mb", type=int, default=400, help="every family has several")
     parser.add_argument("--out", type=Path, help="folder for the rows instead of results/")
     options = parser.parse_args()
     if unknown := set(options.families) - set(PUBLISHED):
