@@ -193,7 +193,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def _on_joints(self, topic: str, message: JointState) -> None:
         sample = convert.joints_from_message(message, self._prefixes.get(topic, ""))
         self._rivals.heard(topic, sample.positions)
-        self._joints.add(sample, time.monotonic())
+        self._joints.add(sample, time.monotonic(), topic)
         if sample.nonfinite:
             raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
 

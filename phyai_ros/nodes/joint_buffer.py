@@ -10,10 +10,18 @@ import numpy as np
 
 from phyai_ros.nodes.convert import JointSample
 
+APART = 0.05
+"""rad or m by which two topics may differ about a joint that both bring."""
+
+_Said = tuple[np.ndarray, np.ndarray]
+"""Positions and when they came, of all joints."""
+
 
 class JointBuffer:
     """Positions by name. Written by one thread, read by another: both see whole arrays.
 
+    A joint of which two topics say different things is unknown while both speak: no motion starts
+    from a place where the arm may not be.
     names: the order of ``positions``. max_age: seconds since arrival, on the caller's clock.
     """
 
@@ -21,17 +29,30 @@ class JointBuffer:
         self.names = tuple(names)
         self.max_age = max_age
         self._index = {name: i for i, name in enumerate(self.names)}
-        self._newest: tuple[np.ndarray, np.ndarray]
+        self._newest: _Said
+        self._said: dict[str, _Said] = {}
         self.clear()
 
-    def add(self, sample: JointSample, now: float) -> None:
+    def add(self, sample: JointSample, now: float, source: str = "") -> None:
         """Take in one message; joints that are not among ``names`` are ignored, and a position
-        that is no number makes its joint unknown until a good one comes."""
-        values, arrived = (array.copy() for array in self._newest)
+        that is no number makes its joint unknown until a good one comes. source: its topic."""
+        values, arrived = (array.copy() for array in self._said.get(source, self._nothing()))
         for name, position in sample.positions.items():
             if name in self._index:
                 values[self._index[name]], arrived[self._index[name]] = position, now
-        self._newest = values, arrived
+        self._said[source] = values, arrived
+        self._newest = self._together(now) if len(self._said) > 1 else (values, arrived)
+
+    def _together(self, now: float) -> _Said:
+        """What all topics say: of each joint the newest, no number where they differ."""
+        values = np.stack([values for values, _ in self._said.values()])
+        arrived = np.stack([arrived for _, arrived in self._said.values()])
+        newest = arrived.argmax(axis=0)
+        joints = np.arange(len(self.names))
+        merged, at = values[newest, joints], arrived[newest, joints]
+        apart = np.abs(values - merged)
+        differ = (now - arrived <= self.max_age) & ~(apart <= APART)
+        return np.where(differ.any(axis=0), math.nan, merged), at
 
     def positions(self, now: float) -> np.ndarray | None:
         """float64 [joints] in the order of ``names``; None while any is unknown or too old."""
@@ -48,15 +69,29 @@ class JointBuffer:
             return f"no position yet of {', '.join(never)}"
         bad = [n for n, v in zip(self.names, values, strict=True) if not math.isfinite(v)]
         if bad:
-            return f"position is not a number: {', '.join(bad)}"
+            return self._contradiction(bad[0], now) or f"position is not a number: {', '.join(bad)}"
         old = [n for n, at in zip(self.names, arrived, strict=True) if now - at > self.max_age]
         if old:
             return f"older than {self.max_age:g} s: {', '.join(old)}"
         return None
 
+    def _contradiction(self, name: str, now: float) -> str:
+        """What topics say of a joint, for people; empty unless two of them say a number."""
+        i = self._index[name]
+        said = {
+            source: values[i]
+            for source, (values, arrived) in list(self._said.items())
+            if now - arrived[i] <= self.max_age and math.isfinite(values[i])
+        }
+        if len(said) < 2:
+            return ""
+        words = " and ".join(f"{value:.3f} on {source}" for source, value in said.items())
+        return f"{name} is {words}: which of them is it?"
+
     def clear(self) -> None:
         # One attribute, so that no reader ever pairs old positions with a new time of arrival.
-        self._newest = (
-            np.full(len(self.names), math.nan),
-            np.full(len(self.names), -math.inf),
-        )
+        self._said = {}
+        self._newest = self._nothing()
+
+    def _nothing(self) -> _Said:
+        return np.full(len(self.names), math.nan), np.full(len(self.names), -math.inf)

@@ -96,7 +96,7 @@ class OverlayNode(lifecycle.ManagedNode):
                 partial(self._on_info, view),
             )
         for topic in self._robot.joint_state_topics:
-            on = partial(self._on_joints, self._robot.joint_prefixes.get(topic, ""))
+            on = partial(self._on_joints, topic)
             self._listen("joint states", JointState, topic, qos.joint_states(), on)
         self._listen("chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk)
         state = "phyai/handoff_state"
@@ -161,10 +161,11 @@ class OverlayNode(lifecycle.ManagedNode):
     def _on_info(self, view: _View, info: CameraInfo) -> None:
         view.camera = camera_from_info(info, view.topic.topic)
 
-    def _on_joints(self, prefix: str, message: JointState) -> None:
+    def _on_joints(self, topic: str, message: JointState) -> None:
+        prefix = self._robot.joint_prefixes.get(topic, "")
         sample = convert.joints_from_message(message, prefix)
         now = time.monotonic()
-        self._joints.add(sample, now)
+        self._joints.add(sample, now, topic)
         positions = self._joints.positions(now)
         if positions is not None:
             self._recent.add_positions(sample.stamp, positions)

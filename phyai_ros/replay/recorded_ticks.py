@@ -57,7 +57,7 @@ class RecordedTicks:
     def run(self) -> None:
         for event in self._timeline.events(images=False):
             if isinstance(event, JointsCame):
-                self._joints.add(event.sample, event.now)
+                self._joints.add(event.sample, event.now, event.topic)
             elif isinstance(event, ClockJumped):
                 self._joints.clear()
             elif isinstance(event, RequestCame):

@@ -192,7 +192,7 @@ def _deliver(
         feeder.image(event)
     elif isinstance(event, JointsCame):
         feeder.joints(event)
-        joints.add(event.sample, event.now)
+        joints.add(event.sample, event.now, event.topic)
     elif isinstance(event, InstructionCame):
         seat.instruction = event.text
         loop.post(lambda now: handoff.set_instruction(event.text, now))  # type: ignore[attr-defined]

@@ -57,3 +57,28 @@ def test_clear_forgets(buffer):
     buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=10.0)
     buffer.clear()
     assert buffer.positions(10.0) is None
+
+
+def test_a_joint_of_which_two_topics_say_different_things_is_where_nobody_knows(buffer):
+    """A gripper's driver that names the arm's joints too and sends zeros: a first command would
+    start from there."""
+    for now in (10.0, 10.1, 10.2):
+        buffer.add(sample(pan=1.0, lift=2.0), now, "/arm/joint_states")
+        buffer.add(sample(pan=0.0, finger=3.0), now, "/gripper/joint_states")
+        assert buffer.positions(now) is None
+    assert buffer.trouble(10.2) == (
+        "pan is 1.000 on /arm/joint_states and 0.000 on /gripper/joint_states: which of them is it?"
+    )
+    for now in (10.8, 10.9):  # the other names it no more
+        buffer.add(sample(pan=1.1, lift=2.0), now, "/arm/joint_states")
+        buffer.add(sample(finger=3.0), now, "/gripper/joint_states")
+    assert buffer.positions(10.9).tolist() == [1.1, 2.0, 3.0]
+
+
+def test_two_topics_may_say_the_same(buffer):
+    buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), 10.0, "/joint_states")
+    buffer.add(sample(pan=1.01), 10.1, "/arm/joint_states")
+    assert buffer.positions(10.1).tolist() == [1.01, 2.0, 3.0]
+    buffer.add(sample(pan=math.nan), 10.2, "/arm/joint_states")
+    assert buffer.positions(10.2) is None
+    assert buffer.trouble(10.2) == "position is not a number: pan"
