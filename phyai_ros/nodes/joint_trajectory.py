@@ -90,7 +90,10 @@ class JointTrajectoryOutput:
 
     def let_go(self, measured: np.ndarray | None) -> None:
         """A controller paused in a trajectory would finish it when the robot comes back: put
-        standing still in its place. Grippers keep their command: they may hold something."""
+        standing still in its place. Grippers keep their command: they may hold something. A
+        measurement that cannot be is as none: nothing better is known than the trajectory."""
+        if measured is not None and self._handoff.guard.limits.wild(measured).any():
+            measured = None
         if len(self._promised) and measured is not None:
             still = np.where(self._handoff.buffer.held, self._due(), measured)
             self._send(still[None], np.zeros((1, len(still))))
