@@ -3,7 +3,6 @@
 
 import os
 import signal
-import time
 import unittest
 from pathlib import Path
 
@@ -16,18 +15,14 @@ pytest.importorskip(
 
 import launch_testing.actions
 import launch_testing.markers
-import rclpy
 from launch.actions import IncludeLaunchDescription, SetEnvironmentVariable
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from rclpy.executors import SingleThreadedExecutor
+from listening import Listening
 
 from launch import LaunchDescription
 from phyai_ros.msg import HandoffState
-from phyai_ros.nodes import qos
 
 LAUNCH_FILE = Path(__file__).resolve().parents[2] / "launch" / "policy.launch.py"
-DOMAIN = "83"
-PATIENCE = 60.0
 
 
 @pytest.mark.launch_test
@@ -36,7 +31,7 @@ def generate_test_description():
     arguments = {"sim": "true", "instruction": "reach the green block", "overlay": "true"}
     return LaunchDescription(
         [
-            SetEnvironmentVariable("ROS_DOMAIN_ID", DOMAIN),
+            SetEnvironmentVariable("ROS_DOMAIN_ID", str(TestGraph.DOMAIN)),
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(str(LAUNCH_FILE)),
                 launch_arguments=arguments.items(),
@@ -46,34 +41,8 @@ def generate_test_description():
     )
 
 
-class TestGraph(unittest.TestCase):
-    def setUp(self):
-        self.states = []
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context, domain_id=int(DOMAIN))
-        self.node = rclpy.create_node("launch_test", context=self.context)
-        self.node.create_subscription(
-            HandoffState, "phyai/handoff_state", self.states.append, qos.handoff_state()
-        )
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-
-    def tearDown(self):
-        self.node.destroy_node()
-        self.context.try_shutdown()
-
-    def wait_for(self, failure, condition):
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            self.assertLess(time.monotonic(), end, f"{failure}; last state: {self.states[-1:]}")
-            self.executor.spin_once(timeout_sec=0.1)
-
-    def executing(self):
-        self.states.clear()
-        self.wait_for(
-            "the arm was never commanded",
-            lambda: any(s.state == HandoffState.EXECUTING for s in self.states),
-        )
+class TestGraph(Listening, unittest.TestCase):
+    DOMAIN = 83
 
     def test_the_arm_moves_and_a_killed_policy_comes_back(self, proc_info):
         self.executing()
