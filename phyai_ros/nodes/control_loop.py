@@ -68,6 +68,9 @@ class ControlLoop:
         self._inbox: deque[Callable[[float], None]] = deque()
         self._published: deque[tuple[int, float]] = deque(maxlen=8)
         self._observed: deque[tuple[int, float]] = deque(maxlen=8)
+        self._asked: deque[tuple[int, float]] = deque(maxlen=8)
+        self._observed_before = 0.0
+        """Seconds by which the newest answer's observation was older than its request."""
 
     def post(self, action: Callable[[float], None]) -> None:
         """Have ``action(now)`` run on the control thread before its next tick."""
@@ -88,6 +91,9 @@ class ControlLoop:
             else:
                 self._published.append((chunk.request_id, published))
                 self._observed.append((chunk.request_id, chunk.stamp))
+                asked = dict(self._asked).get(chunk.request_id)
+                if asked is not None:
+                    self._observed_before = asked - chunk.stamp
 
         self.post(accept)
 
@@ -116,16 +122,24 @@ class ControlLoop:
             self.sent = True
         request = self._handoff.request(now)
         if request is not None:
-            self._sink.request(self._on_the_wall(request))
+            self._asked.append((request.request_id, wall))
+            self._sink.request(self._on_the_wall(request, now, wall))
         age = self._age(command, wall)
         if age == age and age != command.action_age:
             command = replace(command, action_age=age)
         self._sink.report(TickReport(wall, command, self._deliver(command, wall)))
 
-    def _on_the_wall(self, request: Request) -> Request:
-        wall = self._program.wall
+    def _on_the_wall(self, request: Request, now: float, wall: float) -> Request:
+        """Rows of the left-over are a step of the robot's own time apart, and the policy counts
+        them by the clock from its observation: they are laid so that they are right for one that
+        is as old as the last. While the robot is not slowed down they are right for all."""
+        observed = wall - self._observed_before
+        ahead = max(observed - wall, 0.0) * (self._program.factor - 1.0)
+        seen = self._program.program(observed) + ahead
         return replace(
-            request, not_before=wall(request.not_before), first_time=wall(request.first_time)
+            request,
+            not_before=self._program.wall(request.not_before),
+            first_time=observed - (seen - request.first_time),
         )
 
     def _age(self, command: Command, wall: float) -> float:

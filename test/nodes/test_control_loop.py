@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 
+from phyai_ros.control import leftover
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.guard import Limits
 from phyai_ros.control.handoff import Handoff, HandoffConfig
@@ -21,6 +22,7 @@ class Cell:
         self.handoff = Handoff(limits, HandoffConfig(PERIOD, 8, **config))
         self.now, self.speed = START, speed
         self.commands, self.requests, self.reports, self.refusals = [], [], [], []
+        self.asked = {}  # request -> when
         self.delay = 0.1
         self.loop = ControlLoop(
             self.handoff, self, lambda: self.now, lambda: np.zeros(1), lambda: self.speed
@@ -31,6 +33,7 @@ class Cell:
 
     def request(self, request):
         self.requests.append(request)
+        self.asked[request.request_id] = self.now
         self.answer(request, self.now - self.delay)
 
     def answer(self, request, stamp):
@@ -83,3 +86,23 @@ def test_an_observation_that_is_too_old_by_the_clock_is_too_old_however_slow_the
     cell.run(3.0)
     assert cell.handoff.counters.dropped["too_old"] >= 1
     assert cell.handoff.counters.accepted_chunks == 0
+
+
+@pytest.mark.parametrize("delay", [0.1, 0.4])
+@pytest.mark.parametrize("speed", [1.0, 0.7, 0.5, 0.2])
+def test_what_is_left_over_lies_at_the_observation_however_slow_the_arm_is(speed, delay):
+    """Row 0 of what a guided policy is to agree with is the command of its observation's tick."""
+    cell = Cell(speed)
+    cell.delay = delay
+    cell.run(10.0)
+    seen = 0
+    for request in cell.requests[-5:]:
+        stamp = cell.asked[request.request_id] - delay
+        cut = leftover.seen_from(
+            stamp, PERIOD, request.leftover, request.first_time, request.step, request.committed
+        )
+        then = [p for t, p in cell.commands if t <= stamp + 1e-6][-1]
+        seen += len(cut.rows) > 0
+        if len(cut.rows):
+            assert cut.rows[0, 0] == pytest.approx(then, abs=0.75 * PERIOD)
+    assert seen >= 4
