@@ -118,6 +118,13 @@ class Guard:
         self.last, self._position = earlier.last, earlier._position
         self._speed, self._target = earlier._speed, earlier._target
 
+    def slow(self, ticks: int) -> None:
+        """``ticks`` went by in which the robot held the last command: it was slowing down."""
+        self._speed = [
+            math.copysign(max(abs(speed) - ticks * bounds.slew, 0.0), speed)
+            for speed, bounds in zip(self._speed, self._bounds, strict=True)
+        ]
+
     def stop(self) -> None:
         """Forget the last command; the next one needs ``start``."""
         self.last = None

@@ -192,8 +192,8 @@ class Handoff:
             self.counters.clock_jumps += 1
             self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
         self.progress.advance(step.tick)
-        if step.missed and self.config.plays_on:
-            self._motion.played_on(step.tick - step.missed, step.tick)
+        if step.missed:
+            self._motion.missed(step.tick - step.missed, step.tick)
         if trouble := self._motion.off_its_commands(measured, self._moving):
             self.off_course = trouble
             self.hold(trouble)

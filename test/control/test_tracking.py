@@ -160,9 +160,18 @@ def test_a_robot_that_plays_on_is_met_where_it_is(missed, at, held):
     assert run.handoff.tracking.count == 0
 
 
-def test_a_robot_that_stands_meanwhile_goes_on_from_its_last_command():
-    run = moving(watch()).run(40)
+@given(st.integers(1, 18), st.integers(20, 80), st.booleans())
+def test_a_robot_that_stands_meanwhile_goes_on_from_its_last_command(missed, at, held):
+    """A forward controller holds the last command while ticks are missed, so the arm slows down,
+    and stands in the end: it is not kicked back to the speed that it had before."""
+    run = moving(watch()).run(at)
     before = run.positions()
-    run.now += 6 * run.period
+    run.now += missed * run.period
+    if held:
+        run.handoff.hold("held by a person")
     run.run(3)
-    assert within(np.vstack([before, *(c.positions for c in run.commands[-3:])]), run.period)
+    stream = np.vstack([before[-1], *(c.positions for c in run.commands[-3:])])
+    speed = np.diff(stream, axis=0) / run.period
+    slowed = np.abs(before[-1] - before[-2]) / run.period - missed * 4.0 * run.period
+    assert (np.abs(speed[0]) <= np.maximum(slowed, 0.0) + 4.0 * run.period + 1e-9).all()
+    assert within(stream, run.period)
