@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PHASE_GAIN = 0.05
 """Share of a tick's timing error by which the axis follows its caller. Two clocks that differ by
@@ -44,6 +44,7 @@ class TickAxis:
         self.tick = -1
         self._origin = 0.0
         self._last = 0.0
+        self._resting = False
 
     @property
     def started(self) -> bool:
@@ -57,18 +58,19 @@ class TickAxis:
         """The tick nearest to a time; may lie before tick 0 or after the newest tick."""
         return round((stamp - self._origin) / self.period)
 
+    def rest(self) -> None:
+        """Nobody advances the axis for a while, on purpose: the next tick is the next integer,
+        whenever that is, and no tick is missed."""
+        self._resting = True
+
     def advance(self, now: float) -> Advance:
         if not math.isfinite(now):
             raise ValueError(f"now: expected a finite time, found {now!r}")
-        if not self.started:
-            self.tick, self._origin, self._last = 0, now, now
-            return Advance(0)
+        if self._resting or not self.started:
+            return self._anew(now)
         elapsed = now - self._last
         if elapsed < -self.period or elapsed > self.jump:
-            self.tick += 1
-            self._origin = now - self.tick * self.period
-            self._last = now
-            return Advance(self.tick, jumped=elapsed - self.period)
+            return replace(self._anew(now), jumped=elapsed - self.period)
         due = self.at(now)
         if due <= self.tick:
             return Advance(self.tick, jitter=now - self.time(self.tick), repeated=True)
@@ -77,3 +79,10 @@ class TickAxis:
         jitter = now - self.time(due)
         self._origin += PHASE_GAIN * jitter
         return Advance(due, missed=missed, jitter=jitter)
+
+    def _anew(self, now: float) -> Advance:
+        """The next tick is now, wherever the schedule had it."""
+        self._resting = False
+        self.tick, self._last = self.tick + 1, now
+        self._origin = now - self.tick * self.period
+        return Advance(self.tick)

@@ -151,6 +151,12 @@ class Handoff:
         where it is then; a gripper that nobody moved goes on from its own."""
         self._motion.let_go()
 
+    def pause(self) -> None:
+        """No ticks for a while, on purpose: lets go of the arm, and the time until the next tick is
+        neither missed nor a jump of the clock. Hold before, resume after."""
+        self.let_go()
+        self.axis.rest()
+
     def set_instruction(self, text: str, now: float) -> None:
         """A different task begins a new epoch; the same one again changes nothing."""
         if text != self.instruction:

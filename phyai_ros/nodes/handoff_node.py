@@ -155,8 +155,8 @@ class HandoffNode(lifecycle.ManagedNode):
         )
         self._check_robot()
         self._loop.post(self._holds.activated)
-        pacer = self._pacer
-        self._sink.pace = lambda: (pacer.jitter, pacer.missed)
+        pacer, missed = self._pacer, self._sink.missed
+        self._sink.pace = lambda: (pacer.jitter, missed + pacer.missed)
         pacer.start()
 
     def deactivate(self) -> None:
@@ -172,7 +172,7 @@ class HandoffNode(lifecycle.ManagedNode):
                 break
         pacer.stop()
         # Others may move the arm while this node is inactive: it starts from where it is then.
-        self._handoff.let_go()
+        self._handoff.pause()
         self.destroy_timer(self._watch_timer)
         self._diagnostics.destroy()
 

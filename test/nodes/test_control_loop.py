@@ -106,3 +106,23 @@ def test_what_is_left_over_lies_at_the_observation_however_slow_the_arm_is(speed
         if len(cut.rows):
             assert cut.rows[0, 0] == pytest.approx(then, abs=0.75 * PERIOD)
     assert seen >= 4
+
+
+@pytest.mark.parametrize("inactive", [0.2, 0.7, 30.0])
+def test_a_deactivated_nodes_time_is_neither_missed_nor_a_jump_of_the_clock(inactive):
+    cell = Cell(1.0)
+    cell.run(2.0)
+    cell.loop.post(lambda now: cell.handoff.hold("node deactivated"))
+    cell.run(1.0)
+    cell.handoff.pause()
+    cell.now += inactive
+    cell.loop.post(cell.handoff.resume)
+    before = len(cell.reports)
+    cell.run(1.0)
+    counters = cell.handoff.counters
+    assert (counters.missed_ticks, counters.clock_jumps) == (0, 0)
+    reasons = {report.command.reason for report in cell.reports[before:]}
+    assert not any("jumped" in reason for reason in reasons)
+    assert cell.reports[-1].command.state is State.EXECUTING
+    ticks = [report.command.tick for report in cell.reports]
+    assert ticks == list(range(len(ticks)))
