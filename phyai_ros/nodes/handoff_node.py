@@ -183,7 +183,8 @@ class HandoffNode(lifecycle.ManagedNode):
         self._owned = []
 
     def _tick(self) -> None:
-        if self._pacer is not None and self._pacer.jitter > self._handoff.config.clock_jump:
+        pacer = self._pacer  # the executor's thread takes it away when it deactivates the node
+        if pacer is not None and pacer.jitter > self._handoff.config.clock_jump:
             # This process stood still for so long that the arm has come to rest without it.
             self._handoff.let_go()
         self._fail_safe.tick()
