@@ -55,8 +55,8 @@ class Holds:
     def activated(self, now: float) -> None:
         """Leave the hold of a deactivation; all others go on."""
         if self.blocked:
-            return
-        if self._asked or self._handoff.off_course:
+            self._hold_free(self.blocked)
+        elif self._asked or self._handoff.off_course:
             self._handoff.hold(self._handoff.off_course or "held by service")
         else:
             self._handoff.resume(now)

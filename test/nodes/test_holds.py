@@ -105,3 +105,16 @@ def test_a_hold_of_the_robot_ends_with_it_and_that_of_a_person_does_not(arm, ask
     assert State.EXECUTING not in arm.run(0.3)[3:]
     arm.holds.unblock(arm.now)
     assert (State.EXECUTING in arm.run(0.3)) is not asked
+
+
+def test_a_robot_that_takes_no_commands_is_named_also_after_a_deactivation(arm):
+    arm.run(0.3)
+    arm.holds.block("the robot is paused", arm.measured)
+    arm.run(0.3)
+    arm.handoff.hold("node deactivated")
+    arm.run(0.3)
+    arm.handoff.pause()
+    arm.holds.activated(arm.now)
+    arm.run(0.1)
+    assert arm.handoff.request(arm.now) is None
+    assert arm.handoff.tick(arm.now + arm.period, arm.measured).reason == "the robot is paused"
