@@ -108,6 +108,7 @@ class HandoffNode(lifecycle.ManagedNode):
                 self, self._loop, self._holds, self._handoff, lambda: self._pacer is not None
             )
         )
+        self._instruction = ""
         if values.instruction:
             self._on_instruction(String(data=values.instruction))
 
@@ -208,6 +209,9 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def _on_instruction(self, message: String) -> None:
         text = clean_instruction(message.data)
+        if text == self._instruction:
+            return  # said again, perhaps many times a second: while inactive that would pile up
+        self._instruction = text
         self._loop.post(lambda now: self._handoff.set_instruction(text, now))
 
     def _on_jump(self, seconds: float) -> None:

@@ -3,6 +3,8 @@
 
 from types import SimpleNamespace
 
+from std_msgs.msg import String
+
 from phyai_ros.nodes.handoff_node import HandoffNode
 
 
@@ -29,3 +31,11 @@ def test_a_tick_that_is_under_way_while_the_node_is_deactivated_still_brakes_the
     HandoffNode._tick(node)
     HandoffNode._tick(node)
     assert node.ticks == 2
+
+
+def test_an_instruction_that_is_said_again_and_again_does_not_pile_up_while_nobody_ticks():
+    posted = []
+    node = SimpleNamespace(_loop=SimpleNamespace(post=posted.append), _instruction="")
+    for word in ("red", "red", "red", "blue", "red"):
+        HandoffNode._on_instruction(node, String(data=word))
+    assert len(posted) == 3
