@@ -44,17 +44,29 @@ def own() -> Any:
     return _store(known())
 
 
-def store(connections: Iterable[Any]) -> Any:
-    """A rosbags typestore. connections: of a bag; the definitions it brings win, as its bytes were
-    written by them."""
+def store(connections: Iterable[Any]) -> tuple[Any, dict[str, str]]:
+    """A rosbags typestore, and by type why a definition could not be read: a bag of everything also
+    holds what nobody here asks for (service events come with the service's text, which is no
+    message's). connections: of a bag; the definitions it brings win, as its bytes were written by
+    them."""
     types = dict(known())
+    unread: dict[str, str] = {}
     for connection in connections:
         definition = connection.msgdef
-        if definition.format == MessageDefinitionFormat.MSG:
-            types.update(get_types_from_msg(definition.data, connection.msgtype))
-        elif definition.format == MessageDefinitionFormat.IDL:
-            types.update(_from_idl(definition.data))
-    return _store(types)
+        try:
+            if definition.format == MessageDefinitionFormat.MSG:
+                brought = get_types_from_msg(definition.data, connection.msgtype)
+            elif definition.format == MessageDefinitionFormat.IDL:
+                brought = _from_idl(definition.data)
+            else:
+                continue
+            _store(brought)
+        except Exception as error:  # a definition of somebody's may fail anywhere in the parser
+            reason = " ".join(str(error).split())[:200]
+            unread[connection.msgtype] = f"{type(error).__name__}: {reason}"
+            continue
+        types.update(brought)
+    return _store(types), unread
 
 
 def _store(types: dict[str, Any]) -> Any:

@@ -1,12 +1,14 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Reads an MCAP file whose writer was killed: from the front, as far as it goes.
+"""Reads an MCAP file without its index: from the front, as far as it goes.
 
-Such a file has neither index nor footer. Layout: MCAP specification 1.0, "Records". Everything in
-front of the first record that is cut off is read; what is there after it is not guessed at.
+One whose writer was killed has neither index nor footer, one of rosbag2's ``fastwrite`` profile
+neither chunks nor index. Layout: MCAP specification 1.0, "Records". Everything in front of the
+first record that is cut off is read; what is there after it is not guessed at.
 """
 
 from __future__ import annotations
 
+import heapq
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,17 +19,18 @@ from zlib import crc32
 
 from rosbags.interfaces import MessageDefinition, MessageDefinitionFormat
 
-from phyai_ros.bags.unpack import unpack
+from phyai_ros.bags.unpack import LARGEST_CHUNK, unpack
 
 MAGIC = b"\x89MCAP0\r\n"
 LARGEST = 1 << 30
 """Bytes of one record; a length beyond it is damage, not data."""
-_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x03, 0x04, 0x05, 0x06
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 0x02, 0x03, 0x04, 0x05, 0x06, 0x0F
 _FORMATS = {
     "ros2msg": MessageDefinitionFormat.MSG,
     "ros2idl": MessageDefinitionFormat.IDL,
     "omgidl": MessageDefinitionFormat.IDL,
 }
+_NO_SCHEMA = "", MessageDefinition(MessageDefinitionFormat.NONE, "")
 
 
 class Channel(NamedTuple):
@@ -43,6 +46,9 @@ class Cut(Exception):  # noqa: N818
     """The file ends, or stops making sense, here."""
 
 
+Message = tuple[Channel, int, bytes]
+
+
 @dataclass
 class Scan:
     """channels: by id, filled in as ``messages`` comes upon them. cut_at: byte at which reading
@@ -54,38 +60,66 @@ class Scan:
     finished: bool = False
     _schemas: dict[int, tuple[str, MessageDefinition]] = field(default_factory=dict)
 
-    def messages(self) -> Iterator[tuple[Channel, int, bytes]]:
-        """(channel, log time in ns, serialised message), in log order within each chunk. Raises
-        ValueError when the file is no MCAP file at all."""
+    def messages(self) -> Iterator[Message]:
+        """(channel, log time in ns, serialised message), in log order, equal times as in the file.
+        Raises ValueError when the file is no MCAP file at all.
+
+        Chunks of one recorder overlap in time a little, so a message waits until no later record
+        can hold an earlier one; at most LARGEST_CHUNK bytes wait, whatever the chunks say.
+        """
         with self.path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise ValueError(f"{self.path}: not an MCAP file")
-            while True:
-                at = file.tell()
-                try:
-                    code, body = _record(file)
-                    if code is None or code == 0x02:  # the footer
-                        self.finished = code is not None
-                        return
-                    yield from self._use(code, body)
-                except (Cut, struct.error, UnicodeDecodeError, KeyError):
-                    self.cut_at = at
-                    return
+            earliest = _earliest_after(file)
+            waiting: list[tuple[int, int, Channel, bytes]] = []
+            held = order = 0
+            for place, found in self._records(file):
+                for channel, time, data in found:
+                    heapq.heappush(waiting, (time, order, channel, data))
+                    held, order = held + len(data), order + 1
+                later = earliest[min(place, len(earliest) - 1)]
+                while waiting and (waiting[0][0] <= later or held > LARGEST_CHUNK):
+                    time, _, channel, data = heapq.heappop(waiting)
+                    held -= len(data)
+                    yield channel, time, data
+            while waiting:
+                time, _, channel, data = heapq.heappop(waiting)
+                yield channel, time, data
 
-    def _use(self, code: int, body: bytes) -> Iterator[tuple[Channel, int, bytes]]:
+    def _records(self, file: BinaryIO) -> Iterator[tuple[int, list[Message]]]:
+        """Which chunk or message of the file it is, and its messages."""
+        file.seek(len(MAGIC))
+        place = 0
+        while True:
+            at = file.tell()
+            try:
+                code, body = _record(file)
+                if code is None or code == _FOOTER:
+                    self.finished = code is not None
+                    return
+                found = self._use(code, body)
+            except (Cut, struct.error, UnicodeDecodeError, KeyError):
+                self.cut_at = at
+                return
+            if code in (_CHUNK, _MESSAGE):
+                yield place, found
+                place += 1
+
+    def _use(self, code: int, body: bytes) -> list[Message]:
         if code == _CHUNK:
-            found: list[tuple[Channel, int, bytes]] = []
+            found: list[Message] = []
             inner = BytesIO(_chunk_data(body))
             while True:
                 code_inside, body_inside = _record(inner)
                 if code_inside is None:
-                    break
+                    return found
+                if code_inside == _CHUNK:
+                    raise Cut
                 found += self._use(code_inside, body_inside)
-            yield from sorted(found, key=lambda message: message[1])
-        elif code == _MESSAGE:
+        if code == _MESSAGE:
             channel, _, log_time, _ = struct.unpack_from("<HIQQ", body)
-            yield self.channels[channel], log_time, body[22:]
-        elif code == _SCHEMA:
+            return [(self.channels[channel], log_time, body[22:])]
+        if code == _SCHEMA:
             fields = BytesIO(body)
             (number,) = struct.unpack("<H", _exactly(fields, 2))
             name, encoding = _text(fields), _text(fields)
@@ -101,8 +135,31 @@ class Scan:
             while metadata.tell() < len(metadata.getbuffer()):
                 key, value = _text(metadata), _text(metadata)
                 qos = value if key == "offered_qos_profiles" else qos
-            name, definition = self._schemas[schema]
+            name, definition = self._schemas[schema] if schema else _NO_SCHEMA
             self.channels[number] = Channel(topic, name, definition, qos)
+        return []
+
+
+def _earliest_after(file: BinaryIO) -> list[int]:
+    """By chunk and message of the file: the earliest log time (ns) of all that come after it."""
+    end = file.seek(0, 2)
+    at = len(MAGIC)
+    times: list[int] = []
+    while at + 9 <= end:
+        file.seek(at)
+        code, size = struct.unpack("<BQ", file.read(9))
+        at += 9 + size
+        if code in (_FOOTER, _DATA_END) or size > LARGEST or at > end:
+            break
+        if code == _CHUNK:
+            first, _, unpacked = struct.unpack("<QQQ", file.read(24).ljust(24, b"\0"))
+            times.append(first if unpacked else 2**64)
+        elif code == _MESSAGE:
+            times.append(struct.unpack_from("<6xQ", file.read(14).ljust(14, b"\0"))[0])
+    earliest = [2**64] * (len(times) + 1)
+    for i in range(len(times) - 1, -1, -1):
+        earliest[i] = min(earliest[i + 1], times[i])
+    return earliest[1:] or [2**64]
 
 
 def _record(file: BinaryIO) -> tuple[Any, bytes]:

@@ -5,24 +5,20 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
+import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rosbags.rosbag2 import Reader
 
-from phyai_ros.bags import definitions
+from phyai_ros.bags import definitions, files, unpack
+from phyai_ros.bags.files import CUT_OFF, SUFFIXES, BagError
 from phyai_ros.bags.mcap_scan import Scan
-from phyai_ros.bags.unpack import is_bounded
 
-SUFFIXES = (".mcap", ".db3")
-CUT_OFF = "its recording was cut off; read as far as it goes"
-
-
-class BagError(ValueError):
-    """A bag that cannot be read; the text names the file and what is wrong with it."""
+__all__ = ["CUT_OFF", "SUFFIXES", "Bag", "BagError", "BagMessage", "Topic"]
 
 
 @dataclass(frozen=True)
@@ -50,22 +46,21 @@ class Bag:
 
     path: a rosbag2 directory, or one of its storage files. note: what is unusual about the bag,
     for people; empty for a finished one.
+
+    Each storage file is read by itself, whatever ``metadata.yaml`` says about it: of bags that
+    rosbag2 rewrote or reindexed the two disagree about quality of service or types.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.note = ""
-        self._readers: list[Reader] = []
-        self._scans: list[Path] = []
-        if not self.path.exists():
-            raise BagError(f"{self.path}: there is no such bag")
+        self.topics: dict[str, Topic] = {}
+        self._sources: list[Reader | Path] = []
+        self._stack = ExitStack()
+        found = files.find(self.path)
+        self._notes = found.notes
         try:
-            self._open()
-            connections = [c for reader in self._readers for c in reader.connections]
-            self.topics = _topics(connections)
-            for file in self._scans:
-                connections += self._scan_topics(file)
-            self._types = definitions.store(connections)
+            connections = self._open_all(found.paths)
+            self._types, self._unread = definitions.store(connections)
         except BagError:
             self.close()
             raise
@@ -75,56 +70,72 @@ class Bag:
                 f"{self.path}: cannot be read: {type(error).__name__}: {error}"
             ) from error
 
-    def _open(self) -> None:
-        if self.path.is_dir():
-            for file in self.path.glob("*.db3"):
-                _roll_back(file)
-        elif self.path.suffix == ".db3":
-            _roll_back(self.path)
-        whole = self.path.is_file() or (self.path / "metadata.yaml").is_file()
-        if whole and self._try(self.path):
-            return
-        files = [self.path] if self.path.is_file() else sorted(self.path.iterdir())
-        files = [file for file in files if file.suffix in SUFFIXES]
-        if not files:
-            raise BagError(f"{self.path}: no bag: expected a file *.mcap or *.db3 in it")
-        for file in files:
-            if not self._try(file):
-                if file.suffix != ".mcap":
-                    raise BagError(f"{file}: cannot be read: not a finished SQLite bag")
-                self._scans.append(file)
-        if self.path.is_dir() and not whole:
-            self.note = CUT_OFF
+    @property
+    def note(self) -> str:
+        return "; ".join(dict.fromkeys(self._notes))
 
-    def _try(self, path: Path) -> bool:
-        reader = None
-        files = [path] if path.is_file() else path.glob("*.mcap")
-        if not all(is_bounded(file) for file in files if file.suffix == ".mcap"):
-            return False
+    def _open_all(self, paths: list[Path]) -> list[Any]:
+        """Of several files, one in which nothing can be read (its recorder was killed as it began)
+        costs the others nothing."""
+        connections: list[Any] = []
+        unreadable: list[BagError] = []
+        for file in paths:
+            try:
+                connections += self._open(self._plain(file))
+            except BagError as error:
+                unreadable.append(error)
+        if len(unreadable) == len(paths):
+            raise unreadable[0]
+        self._notes += [f"left out: {error}" for error in unreadable]
+        return connections
+
+    def _plain(self, file: Path) -> Path:
+        """The file itself, or unpacked in a folder of its own that goes when the bag is closed."""
+        if file.suffix != files.PACKED:
+            return file
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="phyai-bag-"))
+        plain = Path(folder) / file.stem
         try:
-            reader = Reader(path)
-            reader.open()
-        except Exception:
-            return False
-        self._readers.append(reader)
-        return True
+            if not unpack.file(file, plain):
+                self._notes.append(f"{file.name}: {CUT_OFF}")
+        except Exception as error:
+            raise BagError(f"{file}: cannot be unpacked: {error}") from error
+        return plain
 
-    def _scan_topics(self, file: Path) -> list[Any]:
+    def _open(self, file: Path) -> list[Any]:
+        """The file's connections. Counts what it holds into the topics."""
+        if file.suffix == ".db3":
+            _roll_back(file)
+        reader = _reader(file)
+        if reader is None:
+            if file.suffix == ".db3":
+                raise BagError(f"{file}: cannot be read: not a finished SQLite bag")
+            connections = self._scan(file)
+            self._sources.append(file)
+            return connections
+        self._stack.callback(reader.close)
+        self._sources.append(reader)
+        for c in reader.connections:
+            self._count(c.topic, c.msgtype, c.msgcount, tuple(c.ext.offered_qos_profiles))
+        return list(reader.connections)
+
+    def _scan(self, file: Path) -> list[Any]:
         scan = Scan(file)
         try:
             for channel, _, _ in scan.messages():
-                old = self.topics.get(channel.topic)
-                self.topics[channel.topic] = Topic(
-                    channel.topic,
-                    channel.msgtype,
-                    1 + (old.count if old else 0),
-                    old.qos if old else _qos(channel.qos),
-                )
+                self._count(channel.topic, channel.msgtype, 1, ())
         except ValueError as error:
             raise BagError(str(error)) from error
+        for channel in scan.channels.values():
+            self._count(channel.topic, channel.msgtype, 0, _qos(channel.qos))
         if not scan.finished:
-            self.note = CUT_OFF
+            self._notes.append(CUT_OFF)
         return list(scan.channels.values())
+
+    def _count(self, name: str, type_: str, count: int, qos: tuple[Any, ...]) -> None:
+        old = self.topics.get(name, Topic(name, type_, 0))
+        profiles = tuple(dict.fromkeys((*old.qos, *qos)))
+        self.topics[name] = Topic(name, type_, old.count + count, profiles)
 
     def __enter__(self) -> Bag:
         return self
@@ -133,11 +144,8 @@ class Bag:
         self.close()
 
     def close(self) -> None:
-        for reader in self._readers:
-            if reader.is_open:
-                with suppress(Exception):
-                    reader.close()
-        self._readers = []
+        self._sources = []
+        self._stack.close()
 
     @property
     def count(self) -> int:
@@ -148,38 +156,66 @@ class Bag:
         """Messages in log order, equal times in the order of the file. topics: only these; None
         for all. Raises BagError where the bag is damaged."""
         wanted = set(self.topics if topics is None else topics)
-        sources = [self._read(reader, wanted) for reader in self._readers]
-        sources += [_scanned(file, wanted) for file in self._scans]
+        sources = [
+            _scanned(source, wanted) if isinstance(source, Path) else _read(source, wanted)
+            for source in self._sources
+        ]
         try:
             yield from heapq.merge(*sources, key=lambda message: message.time_ns)
         except Exception as error:
             raise BagError(f"{self.path}: damaged: {type(error).__name__}: {error}") from error
-
-    @staticmethod
-    def _read(reader: Reader, wanted: set[str]) -> Iterator[BagMessage]:
-        chosen = [c for c in reader.connections if c.topic in wanted]
-        if chosen:  # none would mean all
-            for connection, time_ns, data in reader.messages(chosen):
-                yield BagMessage(connection.topic, connection.msgtype, time_ns, bytes(data))
 
     def decode(self, message: BagMessage) -> Any:
         """The message's fields, as rosbags gives them. Raises BagError."""
         try:
             return self._types.deserialize_cdr(message.data, message.type)
         except Exception as error:
+            reason = self._unread.get(message.type)
+            because = (
+                f"its definition in the bag cannot be read: {reason}"
+                if reason
+                else f"{type(error).__name__}: {error}"
+            )
             raise BagError(
                 f"{message.topic}: {len(message.data)} bytes do not decode as {message.type}: "
-                f"{type(error).__name__}: {error}"
+                f"{because}"
             ) from error
 
 
-def _topics(connections: list[Any]) -> dict[str, Topic]:
-    topics: dict[str, Topic] = {}
-    for c in connections:
-        old = topics.get(c.topic)
-        qos = (*(old.qos if old else ()), *c.ext.offered_qos_profiles)
-        topics[c.topic] = Topic(c.topic, c.msgtype, c.msgcount + (old.count if old else 0), qos)
-    return topics
+def _reader(file: Path) -> Reader | None:
+    """The library's reader of a finished file; None where it has to be scanned."""
+    if file.suffix == ".mcap" and not unpack.is_bounded(file):
+        return None
+    try:
+        reader = Reader(file)
+        reader.open()
+    except Exception:
+        return None
+    if file.suffix == ".mcap" and not _is_indexed(reader):
+        reader.close()
+        return None
+    return reader
+
+
+def _is_indexed(reader: Any) -> bool:
+    """Without chunks the library gives messages in the file's order, or refuses; of a chunk without
+    an index of its messages it gives none."""
+    chunks = reader.storage.chunks
+    return bool(chunks) and all(chunk.channel_count for chunk in chunks)
+
+
+def _read(reader: Reader, wanted: set[str]) -> Iterator[BagMessage]:
+    chosen = [c for c in reader.connections if c.topic in wanted]
+    if chosen:  # none would mean all
+        for connection, time_ns, data in reader.messages(chosen):
+            plain = unpack.message(bytes(data))
+            yield BagMessage(connection.topic, connection.msgtype, time_ns, plain)
+
+
+def _scanned(file: Path, wanted: set[str]) -> Iterator[BagMessage]:
+    for channel, time_ns, data in Scan(file).messages():
+        if channel.topic in wanted:
+            yield BagMessage(channel.topic, channel.msgtype, time_ns, unpack.message(data))
 
 
 def _qos(text: str) -> tuple[Any, ...]:
@@ -191,18 +227,17 @@ def _qos(text: str) -> tuple[Any, ...]:
         return ()
 
 
-def _scanned(file: Path, wanted: set[str]) -> Iterator[BagMessage]:
-    for channel, time_ns, data in Scan(file).messages():
-        if channel.topic in wanted:
-            yield BagMessage(channel.topic, channel.msgtype, time_ns, data)
-
-
 def _roll_back(file: Path) -> None:
     """A killed writer leaves a half transaction and its journal; SQLite undoes it on first use."""
-    if any(file.with_name(file.name + tail).exists() for tail in ("-journal", "-wal")):
-        try:
-            connection = sqlite3.connect(file)
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            connection.close()
-        except sqlite3.Error as error:
-            raise BagError(f"{file}: cannot be recovered: {error}") from error
+    left = [tail for tail in ("-journal", "-wal") if file.with_name(file.name + tail).exists()]
+    if not left:
+        return
+    try:
+        connection = sqlite3.connect(file)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.close()
+    except sqlite3.Error as error:
+        raise BagError(
+            f"{file}: its writer was killed and left {file.name}{left[0]}, which cannot be worked "
+            f"in: {error}; the folder must be one that may be written to"
+        ) from error

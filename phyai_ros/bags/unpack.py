@@ -1,11 +1,12 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Compressed chunks of an MCAP file, never unpacked to more than they say and than is allowed.
+"""Compressed chunks, messages and files of a bag, never unpacked to more than is allowed.
 
 A megabyte of zstd can hold terabytes of zeros, and the reading library unpacks what it is given.
 """
 
 from __future__ import annotations
 
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -13,8 +14,12 @@ from typing import Any
 
 LARGEST_CHUNK = 256 << 20
 """Bytes that one chunk may unpack to; rosbag2 begins a new one every few megabytes."""
+RESERVE = 1 << 30
+"""Bytes to leave free on the disk to which a file is unpacked."""
+_STEP = 1 << 20
 _CHUNK = 0x06
 _MAGIC = 8
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def unpack(compression: str, packed: bytes, size: int) -> bytes:
@@ -36,6 +41,51 @@ def unpack(compression: str, packed: bytes, size: int) -> bytes:
     if len(data) != size:
         raise ValueError(f"expected {size} bytes, found {'more' if len(data) > size else 'fewer'}")
     return data
+
+
+def message(data: bytes) -> bytes:
+    """A message as it was before rosbag2 compressed it by itself; a plain one as it is.
+
+    No serialised message begins like a zstd frame: the first byte of CDR's encapsulation is 0.
+    Raises ValueError where it unpacks to more than a chunk may.
+    """
+    if not data.startswith(_ZSTD):
+        return data
+    decoder = _zstd().ZstdDecompressor()
+    plain = bytes(decoder.decompress(data, max_length=LARGEST_CHUNK + 1))
+    if len(plain) > LARGEST_CHUNK:
+        raise ValueError(f"expected at most {LARGEST_CHUNK >> 20} MB a message, found more")
+    if not decoder.eof:
+        raise ValueError("a compressed message that ends too early")
+    return plain
+
+
+def file(packed: Path, plain: Path) -> bool:
+    """Unpacks a storage file that rosbag2 compressed whole. False where it ends too early: its
+    recorder was killed; ``plain`` holds what there was. Raises OSError where the disk has too
+    little room, or zstd's own error for bytes that are none."""
+    with packed.open("rb") as source, plain.open("wb") as target:
+        decoder = _zstd().ZstdDecompressor()
+        while True:
+            if decoder.eof:  # another frame may follow
+                rest = decoder.unused_data or source.read(_STEP)
+                if not rest:
+                    return True
+                decoder = _zstd().ZstdDecompressor()
+                target.write(decoder.decompress(rest, max_length=_STEP))
+            elif decoder.needs_input:
+                rest = source.read(_STEP)
+                if not rest:
+                    return False
+                target.write(decoder.decompress(rest, max_length=_STEP))
+            else:
+                target.write(decoder.decompress(b"", max_length=_STEP))
+            free = shutil.disk_usage(plain.parent).free
+            if free < RESERVE:
+                raise OSError(
+                    f"unpacking needs more room in {plain.parent}: {free >> 20} MB are free there, "
+                    f"{RESERVE >> 20} MB shall stay so (TMPDIR chooses another place)"
+                )
 
 
 def is_bounded(path: Path) -> bool:
