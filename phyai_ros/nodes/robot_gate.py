@@ -17,6 +17,8 @@ from phyai_ros.nodes.streams import Stream
 from phyai_ros.robots.parts import Ready
 from phyai_ros.robots.robot import Robot
 
+SAID = 1.0
+"""Seconds for which somebody may be heard before the ROS graph lists them."""
 STOPPED = 0.01
 """Share of full speed below which the robot counts as paused."""
 
@@ -40,6 +42,8 @@ class RobotGate:
         self._values: dict[str, Any] = {}
         self._speed = math.nan
         self._gone: set[str] = set()
+        self._void: set[str] = set()
+        """Said by somebody who has left since, whoever has come in their place."""
         types = {
             name: message_type(ready.type, f"{robot.source}: ready.{name}.type")
             for name, ready in robot.ready.items()
@@ -76,6 +80,7 @@ class RobotGate:
             known = ", ".join(message.get_fields_and_field_types())
             raise ValueError(f"{type(message).__name__} has no field '{field}'; it has: {known}")
         self._values[name] = getattr(message, field)
+        self._void.discard(name)
         self._on_change()
 
     def _on_speed(self, message: Float64) -> None:
@@ -88,10 +93,10 @@ class RobotGate:
 
     def watch(self) -> None:
         """Look whether whoever said yes is still there; now and then, for it asks the ROS graph.
-        A mode is said once, so a driver that died would otherwise have said yes for ever."""
-        self._gone = {
-            name for name, stream in self._ready_streams.items() if not stream.publishers()
-        }
+        A mode is said once, so a driver that died would otherwise have said yes for ever, and for
+        the one that is started in its place."""
+        self._gone = {name for name, stream in self._ready_streams.items() if stream.deserted()}
+        self._void |= {name for name in self._gone if self._ready_streams[name].age > SAID}
 
     def trouble(self) -> str | None:
         """Why no command may be sent now, for people; None when the robot takes them."""
@@ -99,7 +104,7 @@ class RobotGate:
             stream = self._ready_streams[name]
             if name not in self._values:
                 return f"the robot has not said whether it is ready: {stream.trouble()}"
-            if name in self._gone:
+            if name in self._gone | self._void:
                 return f"whoever said that the robot is ready is gone ({stream.topic})"
             if not _means_yes(self._values[name], ready):
                 wanted = " or ".join(str(v) for v in ready.values)

@@ -54,6 +54,7 @@ class Stream:
         self._required = required
         self._stale_after = stale_after
         self._there: set[bytes] = set()
+        self._listed: bytes | None = None
         self._refusal: str | None = None
         self._last = float("nan")
         self._next_line = 0.0
@@ -120,6 +121,19 @@ class Stream:
         there = {bytes(endpoint.endpoint_gid) for endpoint in found}
         new, self._there = there - self._there, there
         return len(new)
+
+    def deserted(self) -> bool:
+        """Whether whoever sent the newest message has left the topic. Where that cannot be told,
+        for some middleware marks messages in another way than the graph (Cyclone DDS) or not at all
+        (Humble), whether everybody has. Ask now and then: who was never listed cannot leave."""
+        there = {
+            bytes(endpoint.endpoint_gid)
+            for endpoint in self._node.get_publishers_info_by_topic(self.topic)
+        }
+        newest = max(self.heard, key=self.heard.__getitem__, default=b"")
+        if newest in there:
+            self._listed = newest
+        return newest not in there if newest == self._listed else not there
 
     def trouble(self) -> str | None:
         """What keeps this stream from working right now, for people; None if nothing does."""
