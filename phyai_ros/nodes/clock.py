@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,19 +19,25 @@ JUMP = 0.5
 
 
 class RosSeconds:
-    """Call it for the node's time. Simulated time is a staircase; the steady clock fills it in."""
+    """Call it for the node's time, from any thread. Simulated time is a staircase; the steady clock
+    fills it in."""
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
         self._step = 0
         self._since = 0.0
         self._given = 0.0
+        self._lock = threading.Lock()
 
     def __call__(self) -> float:
+        if not self._clock.ros_time_is_active:
+            return float(self._clock.now().nanoseconds / 1e9)
+        with self._lock:  # a thread that read an earlier step must not come after one that did not
+            return self._simulated()
+
+    def _simulated(self) -> float:
         nanoseconds = self._clock.now().nanoseconds
         seconds = nanoseconds / 1e9
-        if not self._clock.ros_time_is_active:
-            return float(seconds)
         steady = time.monotonic()
         if nanoseconds != self._step:
             if nanoseconds < self._step:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from rclpy.clock import ROSClock
@@ -41,3 +43,39 @@ def test_time_that_goes_back_is_followed(clock):
     now()
     at(clock, 50.0)
     assert 50.0 <= now() <= 50.0 + LONGEST_GAP
+
+
+class Overtaken:
+    """A simulated clock: who reads it first is overtaken by a thread that reads a later time."""
+
+    ros_time_is_active = True
+
+    def __init__(self) -> None:
+        self.times = iter([10_000_000_000, 10_040_000_000, 10_040_000_000])
+        self.meanwhile = lambda: None
+
+    def now(self):
+        read, meanwhile = next(self.times), self.meanwhile
+        self.meanwhile = lambda: None
+        meanwhile()
+        return SimpleNamespace(nanoseconds=read)
+
+
+def test_time_does_not_go_back_because_two_threads_ask_for_it():
+    clock = Overtaken()
+    seconds, given = RosSeconds(clock), []
+
+    def ask() -> None:
+        given.append(seconds())
+
+    other = threading.Thread(target=ask)
+
+    def meanwhile() -> None:
+        other.start()
+        other.join(0.2)  # over at once, unless the first one's turn has to end before
+
+    clock.meanwhile = meanwhile
+    ask()
+    other.join()
+    ask()
+    assert given == sorted(given)
