@@ -125,8 +125,10 @@ class Crank(_Base):
 
     def _angle(self, opening: np.ndarray) -> np.ndarray:
         r, a = self.horn_radius, self.arm_length
-        sine = (r**2 + opening**2 - a**2) / (2.0 * r * opening)
-        return np.arcsin(np.clip(sine, -1.0, 1.0))
+        within = np.maximum(opening, a - r)  # less is no opening, and would mirror to a wide one
+        sine = (r**2 + within**2 - a**2) / (2.0 * r * within)
+        angle = np.arcsin(np.clip(sine, -1.0, 1.0))
+        return np.where(np.isfinite(opening), angle, np.nan)
 
     def _opening(self, angle: np.ndarray) -> np.ndarray:
         # x^2 - 2 r sin(angle) x + r^2 - a^2 = 0; with a > r one root is positive.

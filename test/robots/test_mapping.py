@@ -99,3 +99,19 @@ def test_bad_mappings_are_refused():
         Crank(robot=Side(quantity="angle"), model=Side(quantity="opening"), horn_radius=0.05)
     with pytest.raises(ValidationError):
         Affine(scale=0.0)
+
+
+@given(st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=8))
+def test_a_gripper_told_to_close_beyond_closed_does_not_open(openings):
+    """A policy that squeezes overshoots its range: the crank has no angle there, least of all the
+    one of a gripper that is wide open."""
+    metres = Crank(robot=Side(quantity="angle"), model=Side(quantity="opening"))
+    angles = metres.to_robot(np.array(sorted(openings)))
+    assert (np.diff(angles) >= 0.0).all()
+    assert metres.to_robot(np.array(-0.001)) == metres.to_robot(np.array(0.001))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_crank_makes_a_number_of_what_is_none(value):
+    metres = Crank(robot=Side(quantity="angle"), model=Side(quantity="opening"))
+    assert not np.isfinite(metres.to_robot(np.array([value, 0.03]))[0])
