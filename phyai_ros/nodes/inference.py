@@ -52,7 +52,7 @@ class InferenceLoop:
         self.trouble: str | None = None
         """Why the newest request has no answer; None when it has."""
         self.traceback: str | None = None
-        self.busy = False
+        self._began: float | None = None
         self._source = source
         self._infer = infer
         self._publish = publish
@@ -63,6 +63,12 @@ class InferenceLoop:
 
     def start(self) -> None:
         self._thread.start()
+
+    def under_way(self, now: float) -> float:
+        """Seconds for which the request has been waited for and answered that is being answered
+        now, 0 where none is. now: steady seconds."""
+        began = self._began
+        return 0.0 if began is None else now - began
 
     def submit(self, request: Request) -> None:
         self.slot.put(request)
@@ -79,9 +85,9 @@ class InferenceLoop:
 
     def _run(self) -> None:
         while (request := self.slot.take()) is not None:
-            self.busy = True
+            self._began = time.monotonic()
             trouble = self._answer(request)
-            self.busy = False
+            self._began = None
             if self._stop:
                 return
             if trouble != self.trouble:

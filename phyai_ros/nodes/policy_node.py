@@ -288,7 +288,7 @@ class PolicyNode(lifecycle.ManagedNode):
         if self._loop is None:
             return []
         return [
-            inference_status(self._loop, self._name, self._instruction),
+            inference_status(self._loop, self._name, self._instruction, time.monotonic()),
             aligner_status(self._source),
             *self._cameras.statuses(),
             *self._joints.statuses(),

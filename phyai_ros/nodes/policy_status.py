@@ -9,10 +9,19 @@ from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
 from phyai_ros.nodes.inference import InferenceLoop
 from phyai_ros.nodes.sensors import FrameSource
 
+OVERDUE = 5.0
+"""Seconds, or three times the p99 of its latency, after which an answer is remarked on."""
 
-def inference_status(loop: InferenceLoop, policy: str, instruction: str) -> Status:
+
+def inference_status(loop: InferenceLoop, policy: str, instruction: str, now: float) -> Status:
+    """now: steady seconds."""
     latency, wait = loop.latency.percentiles(), loop.wait.percentiles()
-    if loop.trouble is not None:
+    under_way = loop.under_way(now)
+    usual = 0.0 if math.isnan(latency[1]) else latency[1]
+    if under_way > max(OVERDUE, 3.0 * usual):
+        level = WARN
+        message = f"a request is under way for {under_way:.0f} s: does the device hang?"
+    elif loop.trouble is not None:
         level, message = ERROR, loop.trouble
     elif loop.answered == 0:
         level, message = WARN, "no request answered yet"

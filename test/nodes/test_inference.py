@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from phyai_ros.control.align import CameraStream, ObservationAligner
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
+from phyai_ros.nodes.diagnostics import OK, WARN
 from phyai_ros.nodes.inference import Answer, InferenceLoop
+from phyai_ros.nodes.policy_status import OVERDUE, inference_status
 from phyai_ros.nodes.sensors import FrameSource
 
 
@@ -187,3 +190,32 @@ def test_a_source_that_breaks_does_not_end_the_thread(make):
     rig.loop._source.now = lambda: rig.time
     rig.ask(2)
     assert rig.published.acquire(timeout=20)
+
+
+def test_an_inference_that_hangs_is_not_ok(make):
+    """A device that hangs never answers, and never fails: the status said ok, for ever."""
+    go_on = threading.Semaphore(0)
+
+    def infer(frame, request):
+        if request.request_id == 2:
+            go_on.acquire()
+        return chunk(frame, request), {}
+
+    rig = make(infer)
+    rig.see(100.0)
+    rig.ask(1)
+    assert rig.published.acquire(timeout=20)
+    rig.ask(2)
+    for _ in range(2000):
+        if rig.loop.under_way(time.monotonic()) > 0.0 and not rig.loop.slot.waiting:
+            break
+        time.sleep(0.01)
+    now = time.monotonic()
+    assert inference_status(rig.loop, "act", "reach", now).level == OK
+    late = inference_status(rig.loop, "act", "reach", now + OVERDUE + 1.0)
+    assert (late.level, "under way for" in late.message) == (WARN, True)
+    go_on.release()
+    assert rig.published.acquire(timeout=20)
+    rig.ask(3)
+    assert rig.published.acquire(timeout=20)
+    assert inference_status(rig.loop, "act", "reach", now).message == "ok"
