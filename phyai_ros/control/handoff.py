@@ -151,6 +151,13 @@ class Handoff:
         where it is then; a gripper that nobody moved goes on from its own."""
         self._motion.let_go()
 
+    def stood_by(self, ticks: int) -> None:
+        """Nothing was sent for ``ticks`` periods, not on purpose: a robot that holds the last
+        command meanwhile has lost speed, and is not kicked back to what it had. No clock that
+        jumps says so: the caller's steady one."""
+        if not self.config.plays_on:
+            self.guard.slow(ticks)
+
     def pause(self) -> None:
         """No ticks for a while, on purpose: lets go of the arm, and the time until the next tick is
         neither missed nor a jump of the clock. Hold before, resume after."""
@@ -198,8 +205,8 @@ class Handoff:
             self.counters.clock_jumps += 1
             self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
         self.progress.advance(step.tick)
-        if step.missed:
-            self._motion.missed(step.tick - step.missed, step.tick)
+        if step.missed and self.config.plays_on:
+            self._motion.played_on(step.tick - step.missed, step.tick)
         if trouble := self._motion.off_its_commands(measured, self._moving):
             self.off_course = trouble
             self.hold(trouble)

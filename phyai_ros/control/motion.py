@@ -169,14 +169,10 @@ class Motion:
         if self._seen is not None:
             self._measured = self._seen  # until now that of the tick before, for ``let_go``
 
-    def missed(self, first: int, end: int) -> None:
-        """The ticks first <= t < end were missed. A robot that plays on has gone on with what it
-        was sent (``ahead``, as of the tick before), and the next command follows from where that
-        has led; another has held the last command, and is not kicked back to the speed it had."""
+    def played_on(self, first: int, end: int) -> None:
+        """The robot has gone on with what it was sent (``ahead``, as of the tick before) while the
+        ticks first <= t < end were missed: the next command follows from where that has led."""
         if self.guard.last is None:
-            return
-        if not self._config.plays_on:
-            self.guard.slow(end - first)
             return
         for tick in range(first, end):
             row = None if self._plan is None else self._plan.row(tick)

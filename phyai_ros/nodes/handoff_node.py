@@ -188,6 +188,8 @@ class HandoffNode(lifecycle.ManagedNode):
         if pacer is not None and pacer.jitter > self._handoff.config.clock_jump:
             # This process stood still for so long that the arm has come to rest without it.
             self._handoff.let_go()
+        elif pacer is not None and pacer.jitter >= self._period:
+            self._handoff.stood_by(int(pacer.jitter / self._period))
         self._fail_safe.tick()
 
     # -- messages (executor thread) ----------------------------------------------------------

@@ -167,6 +167,7 @@ def test_a_robot_that_stands_meanwhile_goes_on_from_its_last_command(missed, at,
     run = moving(watch()).run(at)
     before = run.positions()
     run.now += missed * run.period
+    run.handoff.stood_by(missed)
     if held:
         run.handoff.hold("held by a person")
     run.run(3)

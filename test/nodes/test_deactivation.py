@@ -3,6 +3,7 @@
 
 from types import SimpleNamespace
 
+import pytest
 from std_msgs.msg import String
 
 from phyai_ros.nodes.handoff_node import HandoffNode
@@ -11,10 +12,15 @@ from phyai_ros.nodes.handoff_node import HandoffNode
 class Deactivated:
     """A node whose executor takes the pacer away as soon as the control thread has looked at it."""
 
-    def __init__(self) -> None:
-        self.looks = iter([SimpleNamespace(jitter=0.0)])
+    def __init__(self, jitter: float = 0.0) -> None:
+        self.looks = iter([SimpleNamespace(jitter=jitter)])
         self.ticks = 0
-        self._handoff = SimpleNamespace(config=SimpleNamespace(clock_jump=1.0))
+        self._period, self.stood = 0.05, []
+        self._handoff = SimpleNamespace(
+            config=SimpleNamespace(clock_jump=1.0),
+            stood_by=self.stood.append,
+            let_go=lambda: self.stood.append("let go"),
+        )
         self._fail_safe = SimpleNamespace(tick=self._count)
 
     @property
@@ -31,6 +37,15 @@ def test_a_tick_that_is_under_way_while_the_node_is_deactivated_still_brakes_the
     HandoffNode._tick(node)
     HandoffNode._tick(node)
     assert node.ticks == 2
+
+
+@pytest.mark.parametrize(
+    ("late", "found"), [(0.0, []), (0.049, []), (0.05, [1]), (0.26, [5]), (1.1, ["let go"])]
+)
+def test_a_process_that_stood_still_tells_how_long_the_arm_got_nothing(late, found):
+    node = Deactivated(late)
+    HandoffNode._tick(node)
+    assert (node.stood, node.ticks) == (found, 1)
 
 
 def test_an_instruction_that_is_said_again_and_again_does_not_pile_up_while_nobody_ticks():
