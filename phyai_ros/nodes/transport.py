@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 from phyai_ros.robots import config_files
 
@@ -39,6 +40,23 @@ def settings(*, local: bool, environment: Mapping[str, str] = os.environ) -> dic
         if humble and not (ours and profile is not None and variable not in environment):
             found["ROS_LOCALHOST_ONLY"] = "1"
     return found
+
+
+def asks_for_types(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a Fast DDS of these variables hides a topic until its type has been fetched: it does
+    since 3.0, unless its profile says otherwise."""
+    if environment.get("ROS_DISTRO") in _FAST_DDS_2:
+        return False
+    profile = environment.get(profile_variable(environment))
+    try:
+        tree = ElementTree.parse(profile or os.devnull)
+    except (OSError, ElementTree.ParseError):
+        return True
+    for element in tree.iter():
+        parts = {child.tag.rsplit("}", 1)[-1]: (child.text or "").strip() for child in element}
+        if parts.get("name") == "fastdds.type_propagation":
+            return parts.get("value") not in ("disabled", "registration_only")
+    return True
 
 
 def config_path(name: str) -> Path | None:

@@ -12,11 +12,17 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
 _LOCK = re.compile(r"fastdds_[0-9a-f]{16}_el")
 FOLDER = Path("/dev/shm")
+YOUNG = 2.0
+"""Seconds for which a lock file is left alone. A starting process creates it first and locks it
+then; until 2.14 (Jazzy) Fast DDS does not notice when it is removed between the two, and what the
+process sends is thrown away by all others for the rest of its life, for its segment counts as a
+dead one's."""
 
 
 def sweep(folder: Path = FOLDER) -> int:
@@ -35,6 +41,8 @@ def sweep(folder: Path = FOLDER) -> int:
 def _remove(lock: Path) -> int:
     handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
     try:
+        if time.time() - os.fstat(handle).st_mtime < YOUNG:
+            return 0
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the owner lives
         segment = lock.with_name(lock.name.removesuffix("_el"))
         size = segment.stat().st_blocks * 512 if segment.exists() else 0

@@ -61,11 +61,26 @@ def test_a_killed_node_is_swept_and_a_living_one_is_not(node):
         shared_memory.sweep()
 
 
+def left_behind(folder, number, age):
+    for name in (f"fastdds_{number}", f"fastdds_{number}_el"):
+        (folder / name).write_bytes(b"x" * 5000)
+        os.utime(folder / name, (time.time() - age,) * 2)
+
+
+def test_a_process_that_starts_keeps_the_lock_that_it_has_not_locked_yet(tmp_path):
+    left_behind(tmp_path, "0123456789abcdef", age=0.0)
+    left_behind(tmp_path, "fedcba9876543210", age=2 * shared_memory.YOUNG)
+    shared_memory.sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "fastdds_0123456789abcdef",
+        "fastdds_0123456789abcdef_el",
+    }
+
+
 def test_only_segments_are_touched(tmp_path):
     for name in ("fastdds_port7400_el", "fastdds_short_el", "other", "sem.fastdds_port7400_mutex"):
         (tmp_path / name).touch()
-    for name in ("fastdds_0123456789abcdef", "fastdds_0123456789abcdef_el"):
-        (tmp_path / name).write_bytes(b"x" * 5000)
+    left_behind(tmp_path, "0123456789abcdef", age=60.0)
     assert shared_memory.sweep(tmp_path) >= 5000
     assert len(list(tmp_path.iterdir())) == 4
     assert shared_memory.sweep(tmp_path / "none") == 0

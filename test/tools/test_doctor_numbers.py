@@ -76,7 +76,9 @@ def findings(size, environment, tmp_path, rmw="rmw_fastrtps_cpp"):
 
 def test_large_images_without_a_profile(tmp_path):
     assert "none, and images are 0.9 MB" in findings(921_600, {}, tmp_path)[0]
-    assert findings(230_000, {}, tmp_path) == []
+    assert findings(230_000, {"ROS_DISTRO": "jazzy"}, tmp_path) == []
+    (found,) = findings(230_000, {}, tmp_path)
+    assert "never finds that topic" in found
     assert findings(921_600, {}, tmp_path, rmw="rmw_cyclonedds_cpp") == []
 
 
@@ -89,6 +91,12 @@ def test_profiles(tmp_path):
     small = tmp_path / "small.xml"
     small.write_text("<dds><segment_size>1000000</segment_size></dds>")
     assert "segment" in findings(921_600, {name: str(small)}, tmp_path)[0]
+    silent = tmp_path / "silent.xml"
+    silent.write_text("<dds><segment_size>33554432</segment_size></dds>")
+    (found,) = findings(921_600, {name: str(silent)}, tmp_path)
+    assert "asks for the definition of every type" in found
+    old = {"ROS_DISTRO": "humble", "FASTRTPS_DEFAULT_PROFILES_FILE": str(silent)}
+    assert findings(921_600, old, tmp_path) == []
     broken = tmp_path / "broken.xml"
     broken.write_text("<dds>")
     assert middleware.segment_size(broken) is None

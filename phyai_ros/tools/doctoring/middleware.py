@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from phyai_ros.nodes.transport import profile_variable
+from phyai_ros.nodes.transport import asks_for_types, profile_variable
 from phyai_ros.tools.doctoring.findings import Finding, error, warning
 from phyai_ros.tools.doctoring.listen import Heard
 from phyai_ros.tools.doctoring.sensors import LARGE
@@ -60,6 +60,15 @@ def findings(
                     "raise segment_size in it",
                 )
             )
+    if not found and asks_for_types(environment):
+        found.append(
+            warning(
+                "DDS profile",
+                f"{profile or 'none'}: Fast DDS asks for the definition of every type; where an "
+                "answer is lost, a node that was started again never finds that topic",
+                advice + ", or its property fastdds.type_propagation=disabled in yours",
+            )
+        )
     if Path(shm).is_dir() and shutil.disk_usage(shm).free < _LEAST_FREE:
         free = shutil.disk_usage(shm).free / 1e6
         advice = "free it, or start the container with more (docker run --shm-size=1g)"
