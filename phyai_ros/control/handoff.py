@@ -121,7 +121,7 @@ class Handoff:
     def hold(self, reason: str = "hold") -> None:
         """Decelerate and stand until ``resume``. Chunks that come meanwhile are dropped."""
         self._held = True
-        self._abandon(reason)
+        self._abandon(reason, Drop.HELD)
 
     def resume(self, now: float) -> None:
         """Leave a hold: a new epoch, so only what is seen from now on moves the arm."""
@@ -143,7 +143,7 @@ class Handoff:
 
     def fail(self, reason: str) -> None:
         """Fault: decelerate, stand and take no chunk until ``reset``."""
-        self._abandon(reason)
+        self._abandon(reason, Drop.FAULT)
         self._fault = reason
 
     def let_go(self) -> None:
@@ -312,10 +312,10 @@ class Handoff:
         if seconds > self.config.fault_after:
             self.fail(f"no chunk for {seconds:.1f} s")
 
-    def _abandon(self, reason: str) -> None:
-        """Let go of the plan: the arm decelerates and stands."""
+    def _abandon(self, reason: str, drop: Drop = Drop.OLD_EPOCH) -> None:
+        """Let go of the plan: the arm decelerates and stands. drop: what a chunk that waits is."""
         self.buffer.clear()
-        self.intake.clear()
+        self.intake.clear(drop, reason)
         self._starved_since = None
         self._standing_reason = reason
         self.requests.forget()

@@ -56,7 +56,12 @@ class Intake:
         """A chunk has come and waits for the next tick."""
         return self._incoming is not None
 
-    def clear(self) -> None:
+    def clear(self, reason: Drop, why: str) -> None:
+        """A chunk that waits never moves the arm."""
+        if self._incoming is not None:
+            self._drop(
+                ChunkRefused(reason, f"{why}, before the tick that would have begun with it")
+            )
         self._incoming = None
 
     def accept(self, chunk: Chunk, epoch: int, barred: tuple[Drop, str] | None) -> None:
@@ -72,6 +77,7 @@ class Intake:
         except ChunkRefused as refusal:
             self._drop(refusal)
             raise
+        self.clear(Drop.SUPERSEDED, "another chunk came")
         self.broken = 0
         self.rows, self.stride = len(rows), stride
         self._incoming = (chunk, rows, stride)

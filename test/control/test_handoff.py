@@ -559,3 +559,26 @@ def test_an_arm_that_comes_back_elsewhere_after_a_gap_is_not_waited_for():
     command = run.handoff.tick(run.now, np.array([-0.9, 0.0]))
     assert command.positions is None
     assert "a was moved" in command.reason
+
+
+def test_every_chunk_is_counted_once():
+    """Also one that another overtakes, or a hold or a new epoch, before the tick that would have
+    begun with it."""
+    run = rig(delay=lambda n: None, request_timeout=0.1).run(8)
+    first, second, third = run.requests[:3]
+    for request, stamp in ((first, 1000.0), (second, 1000.1)):
+        run.give(run.answer(request, stamp))
+    run.one()
+    counters = run.handoff.counters
+    assert (counters.accepted_chunks, counters.dropped) == (1, {"superseded": 1})
+    run.give(run.answer(third))
+    run.handoff.hold()
+    run.run(3)
+    assert counters.dropped == {"superseded": 1, "held": 1}
+    run.handoff.resume(run.now)
+    run.give(run.answer(run.handoff.request(run.now)))
+    run.handoff.set_instruction("another", run.now)
+    run.run(3)
+    assert counters.dropped == {"superseded": 1, "held": 1, "old_epoch": 1}
+    assert "another" not in run.handoff.last_drop
+    assert run.refusals == []  # each was taken when it came
