@@ -31,14 +31,22 @@ def observations(spec: PolicySpec, count: int, seed: int = 0) -> list[Observatio
 def _observation(spec: PolicySpec, rng: np.random.Generator, i: int) -> Observation:
     moment = Observation(
         {k: image(rng, spec.camera_sizes.get(k, _FREE_SIZE)) for k in spec.cameras},
-        np.concatenate([_values(f, rng) for f in spec.state] or [np.zeros(0)]),
+        _state(spec, rng),
         INSTRUCTIONS[i % len(INSTRUCTIONS)],
     )
     earlier = tuple(
-        replace(moment, images={k: np.roll(v, j + 1, axis=1) for k, v in moment.images.items()})
+        replace(
+            moment,
+            images={k: np.roll(v, j + 1, axis=1) for k, v in moment.images.items()},
+            state=_state(spec, rng),
+        )
         for j in reversed(range(spec.history))
     )
     return replace(moment, history=earlier)
+
+
+def _state(spec: PolicySpec, rng: np.random.Generator) -> np.ndarray:
+    return np.concatenate([_values(f, rng) for f in spec.state] or [np.zeros(0)])
 
 
 def image(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
@@ -49,13 +57,20 @@ def image(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
 
 
 def _values(feature: FeatureSpec, rng: np.random.Generator) -> np.ndarray:
-    for low, high in (("q01", "q99"), ("min", "max")):
-        if low in feature.statistics and high in feature.statistics:
-            ends = [np.atleast_2d(feature.statistics[k])[0] for k in (low, high)]
-            return ends[0] + (0.2 + 0.6 * rng.random(feature.size)) * (ends[1] - ends[0])
+    """Values within the statistics that the feature is normalised with: by those, a column that
+    never varied in training has one value, and another would drown every other input."""
+    share = 0.2 + 0.6 * rng.random(feature.size)
+    own = {"MIN_MAX": ("min", "max"), "QUANTILES": ("q01", "q99"), "QUANTILE10": ("q10", "q90")}
+    ends = own.get(feature.normalisation.upper())
+    if ends is None and feature.normalisation.upper() != "MEAN_STD":
+        candidates = own.values()
+        ends = next((e for e in candidates if set(e) <= set(feature.statistics)), None)
+    if ends is not None:
+        low, high = (np.atleast_2d(feature.statistics[k])[0] for k in ends)
+        return low + share * (high - low)
     mean = np.asarray(feature.statistics.get("mean", np.zeros(feature.size)), np.float64)
     std = np.asarray(feature.statistics.get("std", np.ones(feature.size)), np.float64)
-    return mean + std * rng.uniform(-1, 1, feature.size)
+    return mean + std * (2 * share - 1)
 
 
 def noise(policy: Policy, count: int, seed: int = 0) -> torch.Tensor:

@@ -274,7 +274,7 @@ def test_a_long_prompt_is_cut_with_one_warning(caplog):
 def test_the_published_size_builds():
     config = SmolVlaConfig.parse({}, None, "nowhere")
     assert (config.expert_hidden_size, config.expert_intermediate_size) == (720, 2048)
-    assert config.vlm.image_tokens == 64
+    assert config.image_tokens == 64
     with torch.device("meta"):
         model = SmolVlaModel(config)
     # 0.45 B with the language head, which inference does not hold.
@@ -295,7 +295,6 @@ def test_every_known_backbone_builds(name):
     [
         ({"vlm_model_name": "someone/else"}, "vlm_model_name is 'someone/else'.*SmolVLM2-500M"),
         ({"adapt_to_pi_aloha": True}, "adapt_to_pi_aloha is true"),
-        ({"add_image_special_tokens": True}, "add_image_special_tokens is true"),
         ({"attention_mode": "none"}, "attention_mode is 'none'.*cross_attn"),
         ({"num_expert_layers": 5}, "num_expert_layers 5 must divide num_vlm_layers 16"),
         ({"num_expert_layers": 4, "self_attn_every_n_layers": 2}, "layer 2.*no expert layer"),

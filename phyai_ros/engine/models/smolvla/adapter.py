@@ -21,6 +21,7 @@ from phyai_ros.engine.models.lerobot_vectors import Vectors
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
 from phyai_ros.engine.models.smolvla.model import (
     FLOAT32,
+    TIED,
     UNUSED,
     SmolVlaInputs,
     SmolVlaModel,
@@ -32,6 +33,7 @@ from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
 _log = logging.getLogger(__name__)
 _EMBEDDING = "model.vlm_with_expert.vlm.model.text_model.embed_tokens.weight"
+_MARKS = ("<fake_token_around_image>", "<global-img>")
 _EMPTY_CAMERA = ".empty_camera_"
 _TOKEN_BUCKET = 16
 """Prompts are padded to a multiple of this: nothing depends on padding, and few lengths occur."""
@@ -49,9 +51,11 @@ class Images:
 
 @dataclass(frozen=True)
 class Rest:
-    """``SmolVlaInputs`` without the images. image_masks: bool [slots, B]."""
+    """``SmolVlaInputs`` without the images. image_masks, mark_masks: bool [slots, B], the latter
+    None where the config has no marks around images."""
 
     image_masks: Any
+    mark_masks: Any
     tokens: Any
     token_mask: Any
     state: Any
@@ -61,7 +65,8 @@ class SmolVlaAdapter:
     """Any camera may be absent as long as one is there. Absent cameras are left out, or stand as
     masked images behind the present ones where another request of the batch has more; LeRobot's
     ``empty_cameras`` are such images too. A masked image changes nothing: nobody attends to it and
-    positions do not count it."""
+    positions do not count it. Only the marks around images, in checkpoints that have them, stand
+    around LeRobot's empty ones too, and are seen."""
 
     solver = "flow_backward"
 
@@ -108,13 +113,21 @@ class SmolVlaAdapter:
                 name = "" if self._normalise[key].identity else key
                 pictures.setdefault(name, []).append(((slot, row), image))
         groups = tuple((key, Grouped.of(group)) for key, group in pictures.items())
-        return Images(groups, max(map(len, present)), len(observations))
+        return Images(groups, max(map(self._slots, present)), len(observations))
+
+    def _slots(self, present: Sequence[str]) -> int:
+        """Image slots of a request with these cameras: LeRobot fills up with empty ones."""
+        marked = self.model.config.image_marks is not None
+        return len(present) + (self.model.config.empty_cameras if marked else 0)
 
     def stage_rest(self, observations: Sequence[Observation]) -> Rest:
         present = self._present(observations)
-        masks = np.zeros((max(map(len, present)), len(observations)), bool)
+        masks = np.zeros((max(map(self._slots, present)), len(observations)), bool)
+        marks = None if self.model.config.image_marks is None else masks.copy()
         for row, keys in enumerate(present):
             masks[: len(keys), row] = True
+            if marks is not None:
+                marks[: self._slots(keys), row] = True
         tokens, token_mask = tokenize.pad(
             rows := [self.tokens(o.instruction) for o in observations],
             value=0,
@@ -125,24 +138,32 @@ class SmolVlaAdapter:
         values = self.vectors.normalised(observations, "STATE")
         if values is not None:
             state[:, : values.shape[1]] = values
-        return Rest(masks, tokens, token_mask, state)
+        return Rest(masks, marks, tokens, token_mask, state)
 
     def place(
         self, images: Images, operators: type[Operators] | Operators = Operators
     ) -> tuple[torch.Tensor, ...]:
-        """-> one float32 [B, 3, S, S] a slot, in [-1, 1]; -1 where a request has no such image."""
-        side = self.model.config.vlm.vision.image_size
+        """-> one float32 [B, 3, S, S] a slot, in [-1, 1], as far as whole patches go; -1 where a
+        request has no such image."""
+        side = self.model.config.image_side
         out = torch.full((images.slots, images.batch, 3, side, side), -1.0, device=self.device)
         for key, group in images.pictures:
             for pixels, places in zip(group.stacks, group.places, strict=True):
                 found = self._square(key, pixels, operators)
                 for picture, (slot, row) in zip(found, places, strict=True):
                     out[slot, row] = picture
-        return tuple(out)
+        seen = self.model.config.patches_side * self.model.config.vlm.vision.patch_size
+        return tuple(out[..., :seen, :seen])
 
     def join(self, pictures: tuple[torch.Tensor, ...], rest: Rest) -> SmolVlaInputs:
-        masks = tuple(rest.image_masks)
-        return SmolVlaInputs(pictures, masks, rest.tokens, rest.token_mask, rest.state)
+        return SmolVlaInputs(
+            pictures,
+            tuple(rest.image_masks),
+            rest.tokens,
+            rest.token_mask,
+            rest.state,
+            () if rest.mark_masks is None else tuple(rest.mark_masks),
+        )
 
     def _present(self, observations: Sequence[Observation]) -> list[list[str]]:
         present = [[k for k in self.spec.cameras if k in o.images] for o in observations]
@@ -155,12 +176,11 @@ class SmolVlaAdapter:
 
     def _check_side(self, key: str, image: np.ndarray) -> None:
         given = self.model.config.resize_imgs_with_padding
-        side = self.model.config.vlm.vision.image_size
-        height, width = image.shape[:2] if given is None else (given[1], given[0])
-        if (height, width) != (side, side):
+        side = self.model.config.image_side
+        if given is None and image.shape[:2] != (side, side):
             raise PolicyError(
                 f"camera {key!r}: expected {side} x {side} pixels (resize_imgs_with_padding is "
-                f"{given}), found {height} x {width}"
+                f"{given}), found {image.shape[0]} x {image.shape[1]}"
             )
 
     def _square(
@@ -168,7 +188,7 @@ class SmolVlaAdapter:
     ) -> torch.Tensor:
         """uint8 [N, H, W, 3] -> float32 [N, 3, S, S] in [-1, 1]. key: of the camera whose
         normalisation is not the identity, else empty."""
-        side = self.model.config.vlm.vision.image_size
+        side = self.model.config.image_side
         if not key:
             return operators.letterbox(pixels, side, side, centred=False)
         x = self._normalise[key](planes(pixels))
@@ -218,6 +238,10 @@ def load(
     layout = read_layout(checkpoint.root, checkpoint.config)
     vectors = Vectors(layout)
     config = _config(checkpoint, layout, vectors)
+    step = layout.preprocessor.find("tokenizer_processor")
+    words = step.config if step else {}
+    tokenizer = tokenize.load(checkpoint, words.get("tokenizer_name") or config.vlm_model_name)
+    config = replace(config, image_marks=_marks(checkpoint, config, tokenizer))
     with shapes.only():
         model = SmolVlaModel(config)
     checkpoint.fill(
@@ -226,11 +250,11 @@ def load(
         dtype=lambda name: torch.float32 if name.startswith(FLOAT32) else dtype,
         rename=rename,
         ignore=(*UNUSED, LEGACY_STATISTICS),
+        tied=TIED,
     )
+    model.vision_model.embeddings.arrange(config.patches_side)
     cameras = tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key)
-    side = config.vlm.vision.image_size
-    step = layout.preprocessor.find("tokenizer_processor")
-    words = step.config if step else {}
+    side = config.image_side
     spec = PolicySpec(
         family="smolvla",
         checkpoint=str(checkpoint.root),
@@ -245,8 +269,25 @@ def load(
         max_prompt_tokens=int(words.get("max_length") or config.tokenizer_max_length),
         image_size=(side, side),
     )
-    tokenizer = tokenize.load(checkpoint, words.get("tokenizer_name") or config.vlm_model_name)
     return SmolVlaAdapter(spec, model, layout, vectors, tokenizer)
+
+
+def _marks(
+    checkpoint: Checkpoint, config: SmolVlaConfig, tokenizer: Tokenizer
+) -> tuple[int, int] | None:
+    """Token ids of ``SmolVlaConfig.image_marks``."""
+    if not config.add_image_special_tokens:
+        return None
+    found = [tokenizer.id(token) for token in _MARKS]
+    for token, number in zip(_MARKS, found, strict=True):
+        if number is None or number >= config.vlm.text.vocab_size:
+            raise PolicyError(
+                f"{checkpoint.root / CONFIG}: add_image_special_tokens is true: expected the "
+                f"tokenizer to have {token!r} below the model's {config.vlm.text.vocab_size} "
+                f"tokens, found {number}"
+            )
+    fake, whole = (number or 0 for number in found)
+    return fake, whole
 
 
 def _config(checkpoint: Checkpoint, layout: Layout, vectors: Vectors) -> SmolVlaConfig:
@@ -268,6 +309,9 @@ def _config(checkpoint: Checkpoint, layout: Layout, vectors: Vectors) -> SmolVla
     if not layout.cameras:
         raise PolicyError(f"{file}: input_features has no camera")
     # The vocabulary is the weights' business: fine-tuned tokenizers add tokens.
-    vocabulary = checkpoint.shapes.get(_EMBEDDING, (config.vlm.text.vocab_size,))[0]
+    vocabulary = next(
+        (checkpoint.shapes[k][0] for k in (_EMBEDDING, *TIED.values()) if k in checkpoint.shapes),
+        config.vlm.text.vocab_size,
+    )
     text = replace(config.vlm.text, vocab_size=vocabulary)
     return replace(config, vlm=replace(config.vlm, text=text))

@@ -62,13 +62,34 @@ class VisionLayer(nn.Module):
         return x + self.mlp(self.layer_norm2(x))
 
 
+def position_line(side: int, trained: int) -> list[int]:
+    """Which of the tower's ``trained`` positions along a side each of ``side`` patches takes: the
+    one whose share of the side its start falls into (arXiv 2307.06304), in the reference's float32,
+    whose rounding moves some patches where neither number is a power of two."""
+    starts = torch.arange(side, dtype=torch.float32) * (1.0 / torch.tensor(side))
+    shares = torch.arange(1 / trained, 1.0, 1 / trained)
+    line: list[int] = torch.bucketize(starts.clamp(max=1.0 - 1e-6), shares, right=True).tolist()
+    return line
+
+
 class VisionEmbeddings(nn.Module):
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.patch_embedding = nn.Conv2d(
             3, config.hidden_size, config.patch_size, config.patch_size
         )
+        self.trained_side = config.side
         self.position_embedding = nn.Embedding(config.side**2, config.hidden_size)
+
+    def arrange(self, side: int) -> None:
+        """Lay the loaded positions out for images of side x side patches."""
+        line = position_line(side, self.trained_side)
+        if self.position_embedding.weight.is_meta or line == list(range(self.trained_side)):
+            return
+        rows = torch.tensor(line)
+        places = (rows[:, None] * self.trained_side + rows).flatten()
+        weight = self.position_embedding.weight.detach()
+        self.position_embedding = nn.Embedding.from_pretrained(weight[places.to(weight.device)])
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         patches = self.patch_embedding(images).flatten(2).transpose(1, 2)
@@ -105,9 +126,10 @@ class VisionTower(nn.Module):
 class Connector(nn.Module):
     """Pixel shuffle (each s x s square of patches becomes one token) and a projection."""
 
-    def __init__(self, config: VlmConfig):
+    def __init__(self, config: VlmConfig, side: int):
+        """side: patches along a side of the image."""
         super().__init__()
-        self.side, self.scale = config.vision.side, config.scale_factor
+        self.side, self.scale = side, config.scale_factor
         width = config.vision.hidden_size * self.scale**2
         linear = nn.Linear(width, config.text.hidden_size, bias=False)
         self.modality_projection = nn.ModuleDict({"proj": linear})

@@ -26,6 +26,8 @@ class TextConfig:
     head_dim: int = 64
     vocab_size: int = 49280
     rms_norm_eps: float = 1e-5
+    num_hidden_layers: int = 32
+    """Of the whole backbone; SmolVLA keeps the first ``num_vlm_layers``."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class VisionConfig:
 
     @property
     def side(self) -> int:
-        """Patches along one side."""
+        """Patches along one side of the image that the tower was trained with."""
         return self.image_size // self.patch_size
 
 
@@ -54,17 +56,21 @@ class VlmConfig:
     vision: VisionConfig = VisionConfig()
     scale_factor: int = 4
 
-    @property
-    def image_tokens(self) -> int:
-        return (self.vision.side // self.scale_factor) ** 2
-
 
 _SMALL_TEXT = TextConfig(
-    hidden_size=576, intermediate_size=1536, num_attention_heads=9, num_key_value_heads=3
+    hidden_size=576,
+    intermediate_size=1536,
+    num_attention_heads=9,
+    num_key_value_heads=3,
+    num_hidden_layers=30,
 )
 _LARGE = VlmConfig(
     TextConfig(
-        hidden_size=2048, intermediate_size=8192, num_attention_heads=32, num_key_value_heads=32
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_attention_heads=32,
+        num_key_value_heads=32,
+        num_hidden_layers=24,
     ),
     VisionConfig(
         hidden_size=1152,
@@ -86,7 +92,10 @@ BACKBONES = {
 @dataclass(frozen=True)
 class SmolVlaConfig:
     """expert_hidden_size, expert_intermediate_size: the action expert's widths; its heads are the
-    backbone's."""
+    backbone's. resize_imgs_with_padding: (width, height), None for images as they come.
+    image_marks: token ids that stand before and after an image (``add_image_special_tokens``): the
+    fake image token and the global image's; None where there are none. num_vlm_layers: of the
+    backbone, at least 1 here; none or more than it has means all of them."""
 
     vlm: VlmConfig
     expert_hidden_size: int
@@ -101,6 +110,7 @@ class SmolVlaConfig:
     num_steps: int = 10
     vlm_model_name: str = "HuggingFaceTB/SmolVLM2-500M-Video-Instruct"
     add_image_special_tokens: bool = False
+    image_marks: tuple[int, int] | None = None
     attention_mode: str = "cross_attn"
     prefix_length: int = -1
     pad_language_to: str = "longest"
@@ -116,7 +126,7 @@ class SmolVlaConfig:
     ) -> SmolVlaConfig:
         """architecture: architecture.json where there is one. where: names the directory in a
         PolicyError."""
-        sizes = {"vlm", "expert_hidden_size", "expert_intermediate_size"}
+        sizes = {"vlm", "expert_hidden_size", "expert_intermediate_size", "image_marks"}
         known = {f.name for f in fields(cls)} - sizes
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in known
@@ -125,6 +135,9 @@ class SmolVlaConfig:
         vlm = _backbone(name, architecture, where)
         width = int(vlm.text.hidden_size * float(config.get("expert_width_multiplier", 0.75)))
         expert = (architecture or {}).get("lm_expert", {})
+        layers = values.get("num_vlm_layers", cls.num_vlm_layers)
+        if isinstance(layers, int) and not 0 < layers <= vlm.text.num_hidden_layers:
+            values["num_vlm_layers"] = vlm.text.num_hidden_layers
         result = cls(
             vlm=vlm,
             expert_hidden_size=int(expert.get("hidden_size", width)),
@@ -134,6 +147,22 @@ class SmolVlaConfig:
         check_fields(result, f"{where}/config.json")
         result._check(config, f"{where}/config.json")
         return result
+
+    @property
+    def image_side(self) -> int:
+        """Pixels along a side of the square that the image tower sees."""
+        given = self.resize_imgs_with_padding
+        return self.vlm.vision.image_size if given is None else given[0]
+
+    @property
+    def patches_side(self) -> int:
+        """Patches along it; pixels beyond the last whole patch are not looked at."""
+        return self.image_side // self.vlm.vision.patch_size
+
+    @property
+    def image_tokens(self) -> int:
+        """Of one image, without its marks."""
+        return (self.patches_side // self.vlm.scale_factor) ** 2
 
     @property
     def expert_of(self) -> tuple[int | None, ...]:
@@ -157,15 +186,9 @@ class SmolVlaConfig:
                     f"{file}: {flag} is true, which is not supported; expected false (give the "
                     "robot's YAML the sign and gripper mapping instead)"
                 )
-        if self.add_image_special_tokens:
-            raise PolicyError(f"{file}: add_image_special_tokens is true; only false is supported")
         if self.attention_mode not in ("cross_attn", "self_attn"):
             raise PolicyError(
                 f"{file}: attention_mode is {self.attention_mode!r}; known: cross_attn, self_attn"
-            )
-        if self.num_vlm_layers < 1:
-            raise PolicyError(
-                f"{file}: num_vlm_layers is {self.num_vlm_layers}, expected 1 or more"
             )
         if self.num_expert_layers > 0 and self.num_vlm_layers % self.num_expert_layers:
             raise PolicyError(
@@ -179,11 +202,13 @@ class SmolVlaConfig:
                     f"(num_expert_layers {self.num_expert_layers}, self_attn_every_n_layers "
                     f"{self.self_attn_every_n_layers})"
                 )
-        side = self.vlm.vision.image_size
-        if self.resize_imgs_with_padding not in (None, (side, side)):
+        given, scale = self.resize_imgs_with_padding, self.vlm.scale_factor
+        cells = self.patches_side
+        if (given is not None and given[0] != given[1]) or cells < scale or cells % scale:
             raise PolicyError(
-                f"{file}: resize_imgs_with_padding is {list(self.resize_imgs_with_padding)}, the "
-                f"image tower of {self.vlm_model_name} takes {[side, side]}"
+                f"{file}: resize_imgs_with_padding is {given if given is None else list(given)}; "
+                f"expected a square of whole {scale} x {scale} patches of "
+                f"{self.vlm.vision.patch_size} pixels, such as {[self.vlm.vision.image_size] * 2}"
             )
 
 

@@ -40,7 +40,10 @@ _PREFIXES = (
 )
 
 UNUSED = (r"model\.vlm_with_expert\.vlm\.lm_head\.weight",)
-"""Checkpoint keys that inference never reads."""
+"""Checkpoint keys that inference reads only where ``TIED`` says so."""
+
+TIED = {"text_model.embed_tokens.weight": "model.vlm_with_expert.vlm.lm_head.weight"}
+"""Where the language model's head is its embedding, safetensors keeps one of the two names."""
 
 FLOAT32 = ("state_proj", "action_in_proj", "action_out_proj", "action_time_mlp")
 """Parameters that stay float32 when the rest is bfloat16, as in the reference."""
@@ -58,13 +61,15 @@ def rename(key: str) -> str | None:
 class SmolVlaInputs:
     """images: one [B, 3, S, S] a camera, in [-1, 1]; image_masks: one bool [B] a camera, False
     where the request has no such image. tokens, token_mask [B, L]: the prompt. state
-    [B, max_state_dim]: normalised, zero padded."""
+    [B, max_state_dim]: normalised, zero padded. mark_masks: one bool [B] a camera, False where the
+    request has not even the marks around an image; looked at only where the config has marks."""
 
     images: tuple[torch.Tensor, ...]
     image_masks: tuple[torch.Tensor, ...]
     tokens: torch.Tensor
     token_mask: torch.Tensor
     state: torch.Tensor
+    mark_masks: tuple[torch.Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ class SmolVlaModel(nn.Module):
         self.config = config
         hidden, width = config.vlm.text.hidden_size, config.expert_hidden_size
         self.vision_model = VisionTower(config.vlm.vision)
-        self.connector = Connector(config.vlm)
+        self.connector = Connector(config.vlm, config.patches_side)
         self.text_model = TextModel(config)
         self.lm_expert = Expert(config)
         self.state_proj = nn.Linear(config.max_state_dim, hidden)
@@ -154,19 +159,33 @@ class SmolVlaModel(nn.Module):
     def embed(self, inputs: SmolVlaInputs, features: Sequence[torch.Tensor]) -> Embedded:
         """Images, instruction, state: one sequence, both of the former times sqrt(hidden)."""
         scale = math.sqrt(self.config.vlm.text.hidden_size)
-        # The reference multiplies images by the factor rounded to their dtype, words by the whole.
-        parts = [f * torch.tensor(scale, dtype=f.dtype).item() for f in features]
+        parts, masks = [], []
+        marks = inputs.mark_masks if self.config.image_marks else (None,) * len(features)
+        for image, mask, marked in zip(features, inputs.image_masks, marks, strict=True):
+            # The reference multiplies images by the factor rounded to their dtype, words by the
+            # whole, and marks by nothing.
+            pieces = [(image * torch.tensor(scale, dtype=image.dtype).item(), mask)]
+            if marked is not None:
+                before, after = self._marks(len(image))
+                pieces = [(before, marked), *pieces, (after, marked)]
+            for piece, there in pieces:
+                parts.append(piece)
+                masks.append(there[:, None].expand(-1, piece.shape[1]))
         parts.append(self.text_model.embed_tokens(inputs.tokens) * scale)
         parts.append(self.state_proj(inputs.state)[:, None])
-        masks = [
-            mask[:, None].expand(-1, f.shape[1])
-            for f, mask in zip(features, inputs.image_masks, strict=True)
-        ]
         state_mask = torch.ones_like(inputs.token_mask[:, :1])
         pad_mask = torch.cat([*masks, inputs.token_mask, state_mask], dim=1)
         # The state is float32 and makes the whole sequence so, as in the reference.
         x = torch.cat([part.to(parts[-1].dtype) for part in parts], dim=1)
         return Embedded(x, pad_mask, pad_mask.cumsum(1) - 1)
+
+    def _marks(self, batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """What stands before and after an image: [batch, 2, hidden] and [batch, 1, hidden]."""
+        fake, whole = self.config.image_marks or (0, 0)
+        table = self.text_model.embed_tokens.weight
+        around = table[fake : fake + 1]
+        before = torch.cat([around, table[whole : whole + 1]])
+        return before.expand(batch, -1, -1), around.expand(batch, -1, -1)
 
     def caches(
         self, embedded: Embedded
