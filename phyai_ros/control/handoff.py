@@ -158,6 +158,11 @@ class Handoff:
         if not self.config.plays_on:
             self.guard.slow(ticks)
 
+    def clock_jumped(self, now: float, seconds: float) -> None:
+        """Before a tick, by who has a better clock to tell: no tick is missed by it."""
+        self.axis.rest()
+        self._clock_jumped(now, seconds)
+
     def pause(self) -> None:
         """No ticks for a while, on purpose: lets go of the arm, and the time until the next tick is
         neither missed nor a jump of the clock. Hold before, resume after."""
@@ -202,8 +207,7 @@ class Handoff:
         if self._epoch_start is None:
             self._epoch_start = now
         if step.jumped:
-            self.counters.clock_jumps += 1
-            self._begin_epoch(now, f"the clock jumped by {step.jumped:.3f} s")
+            self._clock_jumped(now, step.jumped)
         self.progress.advance(step.tick)
         if step.missed and self.config.plays_on:
             self._motion.played_on(step.tick - step.missed, step.tick)
@@ -319,6 +323,11 @@ class Handoff:
         self._starved_since = None
         self._standing_reason = reason
         self.requests.forget()
+
+    def _clock_jumped(self, now: float, seconds: float) -> None:
+        """What was seen before is of another time."""
+        self.counters.clock_jumps += 1
+        self._begin_epoch(now, f"the clock jumped by {seconds:.3f} s")
 
     def _begin_epoch(self, now: float, reason: str) -> None:
         self.epoch += 1

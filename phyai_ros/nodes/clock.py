@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,11 @@ class RosSeconds:
             return float(self._clock.now().nanoseconds / 1e9)
         with self._lock:  # a thread that read an earlier step must not come after one that did not
             return self._simulated()
+
+    def steady(self) -> float:
+        """Seconds of a clock that nobody sets; NaN while time is simulated, which need not keep to
+        it."""
+        return math.nan if self._clock.ros_time_is_active else time.monotonic()
 
     def _simulated(self) -> float:
         nanoseconds = self._clock.now().nanoseconds

@@ -16,6 +16,9 @@ from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.program_time import ProgramTime
 from phyai_ros.control.states import Command, Request
 
+SET = 0.1
+"""Seconds by which a clock is set, from one tick to the next, that are worth a new epoch."""
+
 
 @dataclass(frozen=True)
 class TickReport:
@@ -46,6 +49,7 @@ class ControlLoop:
     now: seconds, the clock that stamps observations. measured: newest joint positions in the
     handoff's order, None when missing or too old. speed: share of full speed at which the robot
     carries out commands; the handoff lives in the robot's program time, messages in ``now``'s.
+    steady: seconds of a clock that nobody sets, NaN where ``now`` need not keep to it: simulated.
     """
 
     def __init__(
@@ -55,12 +59,15 @@ class ControlLoop:
         now: Callable[[], float],
         measured: Callable[[], np.ndarray | None],
         speed: Callable[[], float] = lambda: 1.0,
+        steady: Callable[[], float] = lambda: math.nan,
     ) -> None:
         self._handoff = handoff
         self._sink = sink
         self._now = now
         self._measured = measured
         self._speed = speed
+        self._steady = steady
+        self._offset = math.nan
         self._program = ProgramTime()
         self._open = True
         self.sent = False
@@ -110,6 +117,7 @@ class ControlLoop:
         wall = self._now()
         self._program.factor = self._speed()
         now = self._program.advance(wall)
+        self._check_clock(wall, now)
         while self._inbox:
             action = self._inbox.popleft()
             if self._open:
@@ -128,6 +136,11 @@ class ControlLoop:
         if age == age and age != command.action_age:
             command = replace(command, action_age=age)
         self._sink.report(TickReport(wall, command, self._deliver(command, wall)))
+
+    def _check_clock(self, wall: float, now: float) -> None:
+        before, self._offset = self._offset, wall - self._steady()
+        if abs(self._offset - before) > SET:
+            self._handoff.clock_jumped(now, self._offset - before)
 
     def _on_the_wall(self, request: Request, now: float, wall: float) -> Request:
         """Rows of the left-over are a step of the robot's own time apart, and the policy counts

@@ -78,7 +78,12 @@ class HandoffNode(lifecycle.ManagedNode):
         self._sink = HandoffSink(self, self._handoff, self._output, self._on_change)
         self._owned.append(self._sink)
         self._loop = ControlLoop(
-            self._handoff, self._sink, self._now, self._measured, lambda: self._gate.factor
+            self._handoff,
+            self._sink,
+            self._now,
+            self._measured,
+            lambda: self._gate.factor,
+            self._now.steady,
         )
         self._fail_safe = FailSafe(self._loop, self._handoff, self._sink, self._on_failure)
         self._rivals = Rivals(

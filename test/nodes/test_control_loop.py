@@ -24,8 +24,14 @@ class Cell:
         self.commands, self.requests, self.reports, self.refusals = [], [], [], []
         self.asked = {}  # request -> when
         self.delay = 0.1
+        self.ahead = 0.0  # of a steady clock
         self.loop = ControlLoop(
-            self.handoff, self, lambda: self.now, lambda: np.zeros(1), lambda: self.speed
+            self.handoff,
+            self,
+            lambda: self.now,
+            lambda: np.zeros(1),
+            lambda: self.speed,
+            lambda: self.now - self.ahead,
         )
 
     def command(self, positions):
@@ -126,3 +132,30 @@ def test_a_deactivated_nodes_time_is_neither_missed_nor_a_jump_of_the_clock(inac
     assert cell.reports[-1].command.state is State.EXECUTING
     ticks = [report.command.tick for report in cell.reports]
     assert ticks == list(range(len(ticks)))
+
+
+@pytest.mark.parametrize("step", [0.3, 0.9, -0.3, 40.0])
+def test_a_clock_that_is_set_skips_no_rows(step):
+    """By less than a second forward too, which the ticks alone take for a process that stood still:
+    the arm hurried after rows that were not due, within its limits."""
+    cell = Cell(1.0)
+    cell.run(2.0)
+    before, epoch = cell.commands[-1][1], cell.handoff.epoch
+    cell.now, cell.ahead = cell.now + step, cell.ahead + step
+    cell.run(PERIOD)
+    assert cell.handoff.epoch == epoch + 1
+    assert cell.commands[-1][1] - before <= 1.01 * PERIOD  # no faster than the plan was
+    assert "the clock jumped by" in cell.reports[-1].command.reason
+    cell.run(1.0)
+    assert cell.reports[-1].command.state is State.EXECUTING
+    counters = cell.handoff.counters
+    assert (counters.clock_jumps, counters.missed_ticks) == (1, 0)
+
+
+def test_a_process_that_stood_still_is_no_clock_that_is_set():
+    cell = Cell(1.0)
+    cell.run(2.0)
+    cell.now += 0.3
+    cell.run(1.0)
+    counters = cell.handoff.counters
+    assert (counters.clock_jumps, counters.missed_ticks) == (0, 6)
