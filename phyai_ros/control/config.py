@@ -19,11 +19,12 @@ class HandoffConfig:
     request_timeout: an unanswered request is repeated after this, or three measured delays if that
     is longer. fault_after: starved this long, the handoff faults. fault_after_broken: so many
     unusable chunks in a row fault. ramp_speed: share of the velocity limit for the first move.
-    tracking_tolerance: after a hold, a joint (not a gripper) measured farther than this from its
-    command starts again from where it was measured. clock_jump: a forward step of the clock that
-    begins a new epoch. max_chunk_age: no older observation is acted on, even by a standing arm.
-    plays_on: a robot that goes on with the plan that it was sent when ticks are missed
-    (joint_trajectory); others stand at the last command then.
+    tracking_tolerance: a joint (not a gripper) of a standing arm that is measured farther than this
+    from its command was moved by something else; one for all joints, or one for each.
+    clock_jump: a forward step of the clock that begins a new epoch. max_chunk_age: no older
+    observation is acted on, even by a standing arm. plays_on: a robot that
+    goes on with the plan that it was sent when ticks are missed (joint_trajectory); others stand at
+    the last command then.
     discrete: joints never interpolated or blended. first_epoch: lets a restarted handoff tell its
     own chunks from its predecessor's.
     """
@@ -40,7 +41,7 @@ class HandoffConfig:
     fault_after: float = 60.0
     fault_after_broken: int = 10
     ramp_speed: float = 0.5
-    tracking_tolerance: float = 0.1
+    tracking_tolerance: float | tuple[float, ...] = 0.1
     clock_jump: float = 1.0
     max_chunk_age: float = 5.0
     plays_on: bool = False

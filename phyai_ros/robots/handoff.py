@@ -7,7 +7,11 @@ from phyai_ros.control import methods
 from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.robots import guards
+from phyai_ros.robots.parts import Tracking
 from phyai_ros.robots.robot import Robot
+
+MOVED = 0.5
+"""Share of the tracking tolerance: a standing arm is nearer to its command than a moving one."""
 
 
 def config_of(robot: Robot, execution_horizon: int | None) -> HandoffConfig:
@@ -19,11 +23,14 @@ def config_of(robot: Robot, execution_horizon: int | None) -> HandoffConfig:
         for output, joints in robot.outputs
         if not set(joints) <= set(robot.discrete_joints)
     }
+    tracking = robot.tracking or Tracking()
+    moved = {"rad": MOVED * tracking.rad, "m": MOVED * tracking.m}
     return HandoffConfig(
         execution_horizon=execution_horizon,
         period=robot.period,
         plays_on=arm == {"joint_trajectory"},
         discrete=robot.discrete_joints,
+        tracking_tolerance=tuple(moved[joint.unit] for joint in robot.joints.values()),
     )
 
 

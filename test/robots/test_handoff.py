@@ -1,9 +1,11 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """One way from a robot's description to its handoff."""
 
+import numpy as np
 import pytest
 
 from phyai_ros import robots
+from phyai_ros.control.chunk import Chunk
 from phyai_ros.robots.handoff import config_of, make_handoff
 
 
@@ -42,3 +44,48 @@ def test_whether_an_arm_plays_on_is_the_arms_own_controllers(
     file = tmp_path / "arm.yaml"
     file.write_text(f"extends: ur10e\noutput: {first}\nfurther_outputs: [{second}]\n")
     assert config_of(robots.load(str(file)), 8).plays_on is plays_on
+
+
+LIMITS = "position: [-3.0, 3.0], velocity: 1.0, acceleration: 4.0"
+
+
+@pytest.mark.parametrize(
+    ("unit", "extra", "pushed", "moved"),
+    [
+        ("rad", "", 0.08, False),
+        ("rad", "", 0.12, True),
+        ("m", "", 0.02, False),
+        ("m", "", 0.03, True),  # a rail that is pushed 3 cm: 0.1 of a rad's is no measure of it
+        ("rad", "tracking: {rad: 0.6}", 0.25, False),  # an arm that sags is not let go of
+        ("rad", "tracking: null", 0.12, True),
+    ],
+)
+def test_whether_a_standing_joint_was_moved_is_measured_in_its_own_unit(
+    tmp_path, unit, extra, pushed, moved
+):
+    file = tmp_path / "rail.yaml"
+    file.write_text(
+        f"name: rail\ncontrol_rate: 20\njoint_state_topics: [/joint_states]\n"
+        f"joints: {{rail: {{unit: {unit}, {LIMITS}}}}}\n"
+        f"cameras: {{scene: {{topic: /scene}}}}\noutput: {{topic: /commands}}\n{extra}\n"
+    )
+    robot = robots.load(str(file))
+    handoff = make_handoff(robot, config_of(robot, 8), "replace", live=True)
+    now, measured, commands = 100.0, np.zeros(1), []
+
+    def tick():
+        nonlocal now
+        now += 0.05
+        commands.append(handoff.tick(now, measured))
+        return handoff.request(now)
+
+    request = tick()
+    rows = np.zeros((8, 1))
+    handoff.accept(Chunk(request.request_id, request.epoch, now, ("rail",), 0.05, rows))
+    for _ in range(40):
+        tick()
+    assert commands[-1].positions is not None  # stands at its command
+    measured = np.array([pushed])
+    for _ in range(40):
+        tick()
+    assert (commands[-1].positions is None) is moved
