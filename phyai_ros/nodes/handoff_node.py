@@ -20,7 +20,7 @@ from std_msgs.msg import String
 from phyai_ros import robots
 from phyai_ros.control.states import State
 from phyai_ros.msg import ActionChunk
-from phyai_ros.nodes import convert, diagnostics, lifecycle, outputs, params, qos
+from phyai_ros.nodes import convert, diagnostics, lifecycle, outlets, outputs, params, qos
 from phyai_ros.nodes.clock import JumpWatch, RosSeconds, steady_timer
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import Status
@@ -34,6 +34,7 @@ from phyai_ros.nodes.handoff_watch import HandoffWatch
 from phyai_ros.nodes.holds import Holds
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.joint_buffer import JointBuffer
+from phyai_ros.nodes.masters import Masters
 from phyai_ros.nodes.pacer import Pacer, raise_others
 from phyai_ros.nodes.rivals import Rivals
 from phyai_ros.nodes.robot_gate import RobotGate
@@ -69,8 +70,12 @@ class HandoffNode(lifecycle.ManagedNode):
         self._handoff = make_handoff(robot, config, values.handoff, live=not values.dry_run)
         self._prefixes = robot.joint_prefixes
         self._joints = JointBuffer(robot.joint_names, values.joint_state_max_age)
+        commands = {} if values.dry_run else {way.topic: way.type for way in outlets.ways(robot)}
+        self._masters = Masters(self, commands, self._on_master)
+        self._owned.append(self._masters)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
         self._owned.append(self._output)
+        self._masters.own()
         self._blocked = ""
         self._holds = Holds(self._handoff, self._output)
         self._gate = RobotGate(self, robot, self._log, self._check_robot)
@@ -93,6 +98,7 @@ class HandoffNode(lifecycle.ManagedNode):
             0 if values.dry_run else 1,
             "phyai/chunk",
             robot.joint_state_topics,
+            self._masters.heard,
         )
         self._agreement = Agreement(self, values.handoff, self._log)
         self._owned.append(self._agreement)
@@ -110,7 +116,12 @@ class HandoffNode(lifecycle.ManagedNode):
         )
         self._owned.append(
             HandoffServices(
-                self, self._loop, self._holds, self._handoff, lambda: self._pacer is not None
+                self,
+                self._loop,
+                self._holds,
+                self._handoff,
+                lambda: self._pacer is not None,
+                self._masters.forget,
             )
         )
         self._instruction = ""
@@ -151,6 +162,7 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def activate(self) -> None:
         self._seen.restart()
+        self._masters.forget()
         self._diagnostics = diagnostics.Publisher(self, [self._statuses])
         self._watch_timer = steady_timer(self, 0.25, self._watch)
         self._pacer = Pacer(
@@ -226,6 +238,10 @@ class HandoffNode(lifecycle.ManagedNode):
         self.get_logger().warning(f"the clock jumped by {seconds:.3f} s")
         self._joints.clear()
 
+    def _on_master(self, text: str) -> None:
+        if self._pacer is not None:
+            self._loop.post(lambda now: self._handoff.fail(text))
+
     # -- watching ----------------------------------------------------------------------------
 
     def _check_robot(self) -> None:
@@ -255,6 +271,7 @@ class HandoffNode(lifecycle.ManagedNode):
             refusal = raise_others(self._values.realtime_priority - 1)
             if refusal is not None:
                 self.get_logger().info(refusal)
+        self._masters.look()
         heard = [stream.heard for stream in (self._chunks, *self._joint_streams)]
         self._rivals.look({gid: at for part in heard for gid, at in part.items()})
         if self._chunks.arrivals():

@@ -21,7 +21,7 @@ class HandoffServices:
     """Each is done by the control thread and answered with the state and epoch that came of it.
 
     running: whether there is a control thread; without one a call is refused, for it would else
-    happen at the next activation.
+    happen at the next activation. on_reset: called before each reset, on the executor's thread.
     """
 
     def __init__(
@@ -31,11 +31,12 @@ class HandoffServices:
         holds: Holds,
         handoff: Handoff,
         running: Callable[[], bool],
+        on_reset: Callable[[], None],
     ) -> None:
         self._node = node
         self._loop = loop
         self._handoff = handoff
-        self._running = running
+        self._running, self._on_reset = running, on_reset
 
         def hold(now: float) -> None:
             holds.hold("held by service")
@@ -45,6 +46,8 @@ class HandoffServices:
 
     def _serve(self, name: str, work: Callable[[float], None]) -> Any:
         def answer(request: Any, response: Any) -> Any:
+            if name == "reset":
+                self._on_reset()
             return self._answer(response, work)
 
         return self._node.create_service(Trigger, f"~/{name}", answer)

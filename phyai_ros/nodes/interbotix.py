@@ -16,6 +16,7 @@ import numpy as np
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes import message_types, qos
+from phyai_ros.nodes.masters import listeners
 from phyai_ros.robots.parts import Output
 
 TYPES = {
@@ -86,7 +87,7 @@ class Interbotix:
         pass  # the driver holds the newest position and stores nothing
 
     def trouble(self) -> str | None:
-        if self._publisher.get_subscription_count():
+        if listeners(self._node, self._publisher):
             return None
         return f"no subscriber on {self.topic}: is xs_sdk running for this arm?"
 

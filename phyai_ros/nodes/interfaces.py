@@ -33,11 +33,13 @@ _LIFECYCLE_SERVICES = (
 
 @dataclass(frozen=True)
 class Interfaces:
-    """Absolute names. reply: services it offers; it calls none."""
+    """Absolute names. reply: services it offers; it calls none. at_times: topics of ``subscribe``
+    that it listens to at times only: a command topic, while another publisher is listed there."""
 
     publish: frozenset[str]
     subscribe: frozenset[str]
     reply: frozenset[str]
+    at_times: frozenset[str] = frozenset()
 
 
 def interfaces(robot: Robot, executables: Iterable[str], *, use_sim_time: bool = False) -> dict[
@@ -66,6 +68,7 @@ def interfaces(robot: Robot, executables: Iterable[str], *, use_sim_time: bool =
                 f"/{name}/{service}"
                 for service in (*services, *_NODE_SERVICES, *_LIFECYCLE_SERVICES)
             ),
+            frozenset(_outputs(robot) if name == "handoff_node" else ()),
         )
     return found
 
@@ -77,6 +80,10 @@ def absolute(topic: str) -> str:
 
 def _joints(robot: Robot) -> set[str]:
     return {absolute(topic) for topic in robot.joint_state_topics}
+
+
+def _outputs(robot: Robot) -> set[str]:
+    return {absolute(output.topic) for output, _ in robot.outputs}
 
 
 def _states(robot: Robot) -> set[str]:
@@ -94,10 +101,10 @@ def _policy_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
 
 
 def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
-    outputs = {absolute(output.topic) for output, _ in robot.outputs}
+    outputs = _outputs(robot)
     sent = {*outputs, "/phyai/request", "/phyai/handoff_state"}
     heard = {*_joints(robot), *_states(robot), "/instruction"}
-    heard |= {"/phyai/chunk", "/phyai/policy_handoff"}
+    heard |= {"/phyai/chunk", "/phyai/policy_handoff", *outputs}
     return sent, heard, ("hold", "resume", "reset")
 
 
@@ -118,4 +125,4 @@ def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str,
         sent.add("/clock")
     if robot.output.type == "joint_trajectory":
         sent |= _states(robot)
-    return sent, {absolute(output.topic) for output, _ in robot.outputs}, ("reset",)
+    return sent, _outputs(robot), ("reset",)

@@ -14,6 +14,7 @@ from phyai_ros.control.chunk import Plan
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.preview import knot_velocities
 from phyai_ros.nodes import convert, qos
+from phyai_ros.nodes.masters import listeners
 from phyai_ros.robots.parts import Output
 
 _EPS = 1e-9
@@ -112,7 +113,7 @@ class JointTrajectoryOutput:
         )
 
     def trouble(self) -> str | None:
-        if self._publisher.get_subscription_count():
+        if listeners(self._node, self._publisher):
             return None
         return f"no subscriber on {self.topic}: is the robot's controller active?"
 

@@ -15,6 +15,7 @@ from phyai_ros.nodes import qos
 from phyai_ros.nodes.dry_run import DryRun
 from phyai_ros.nodes.interbotix import Interbotix
 from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
+from phyai_ros.nodes.masters import listeners
 from phyai_ros.robots.parts import Output as OutputDescription
 from phyai_ros.robots.robot import Robot
 
@@ -64,7 +65,7 @@ class ForwardCommand:
         pass  # a forward controller stores nothing
 
     def trouble(self) -> str | None:
-        if self._publisher.get_subscription_count():
+        if listeners(self._node, self._publisher):
             return None
         return f"no subscriber on {self.topic}: is the robot's controller active?"
 

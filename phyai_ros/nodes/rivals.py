@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
@@ -16,7 +16,8 @@ MOST_SETS = 64
 
 class Rivals:
     """commands: topics that this node publishes on, or would if ``own`` were not 0. chunks: the
-    policy's topic. joints: topics of joint states. Executor thread."""
+    policy's topic. joints: topics of joint states. masters: who else was heard commanding the arm,
+    for people. Executor thread."""
 
     def __init__(
         self,
@@ -26,8 +27,10 @@ class Rivals:
         own: int,
         chunks: str,
         joints: Sequence[str],
+        masters: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._node = node
+        self._masters = masters
         self._log = log
         self._own = own
         self._commands = [node.resolve_topic_name(topic) for topic in commands]
@@ -66,6 +69,9 @@ class Rivals:
         }
         policies = counts[self._chunks]
         worst, notes = OK, []
+        if master := self._masters():
+            worst = ERROR
+            notes.append(master)
         if policies > 1:
             worst = ERROR
             notes.append(

@@ -283,11 +283,42 @@ def test_nobody_listens_to_the_commands(robot):
     robot.until_says("output", "ok")
 
 
+COMMANDS = "/forward_position_controller/commands"
+
+
+def test_another_masters_command_stops_the_arm_until_a_reset(robot):
+    """It falls silent; who still sends is heard again after a reset."""
+    other = robot.test.create_publisher(Float64MultiArray, COMMANDS, qos.command())
+    command = Float64MultiArray(data=list(START + PAN))
+
+    def until_fault():
+        robot.until(
+            lambda: robot.state.state == HandoffState.FAULT,
+            f"FAULT, not {robot.state.reason}",
+            lambda: other.publish(command),
+        )
+
+    until_fault()
+    assert "/test sends commands on" in robot.state.reason
+    robot.until_says("publishers", "/test sends commands on")
+    assert robot.diagnostics["publishers"].level == ERROR
+    own = [c for c in robot.commands if not np.array_equal(c, command.data)]
+    ticks = robot.state.ticks
+    robot.until(lambda: robot.state.ticks > ticks + 20, "ticks of the fault")
+    later = [c for c in robot.commands if not np.array_equal(c, command.data)]
+    assert len(later) == len(own), "a command in a fault"
+    robot.call("reset")
+    until_fault()
+    robot.test.destroy_publisher(other)
+    robot.call("reset")
+    robot.until_state(HandoffState.EXECUTING)
+    robot.until_says("publishers", "ok")
+
+
 def test_a_second_master_a_second_policy_and_a_second_joint_driver_are_named(robot):
     make = robot.test.create_publisher
-    commands = "/forward_position_controller/commands"
     for topic, kind, says, level in (
-        (commands, Float64MultiArray, "expected this node alone", WARN),
+        (COMMANDS, Float64MultiArray, "expected this node alone", WARN),
         ("/phyai/chunk", ActionChunk, "more than one policy answers", ERROR),
         ("/joint_states", JointState, "the same joints", WARN),
     ):
@@ -295,8 +326,9 @@ def test_a_second_master_a_second_policy_and_a_second_joint_driver_are_named(rob
 
         message = joints() if kind is JointState else kind()
 
-        def speak(publisher=publisher, message=message):
-            publisher.publish(message)  # a silent one might be a killed one that is still listed
+        def speak(publisher=publisher, message=message, topic=topic):
+            if topic != COMMANDS:  # a silent one might be a killed one that is still listed
+                publisher.publish(message)
 
         robot.until_says("publishers", f"2 publishers on {topic}", speak)
         assert says in robot.diagnostics["publishers"].message

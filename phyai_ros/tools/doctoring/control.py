@@ -12,7 +12,10 @@ from phyai_ros.tools.doctoring.samples import Samples
 from phyai_ros.tools.doctoring.sensors import candidates, heard_at_all
 
 ACTING = (State.RAMPING, State.EXECUTING)
-LISTENERS = ("phyai_monitor", "phyai_watch", "phyai_doctor", "phyai_record", "rosbag2_recorder")
+LISTENERS = (
+    *("phyai_monitor", "phyai_watch", "phyai_doctor", "phyai_record", "rosbag2_recorder"),
+    "handoff_node",
+)
 """Nodes that hear commands and move nothing."""
 
 

@@ -1,0 +1,111 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Commands that somebody else sends to the arm, heard on this node's own command topics.
+
+Two publishers on one command topic make an arm jump between two plans. Whoever is only listed may
+have been killed; one that is heard is alive.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+from phyai_ros.nodes.message_info import informed
+from phyai_ros.nodes.message_types import message_class
+
+FIRST = 5.0
+"""Seconds from the start for which this node listens without anybody else being listed."""
+
+
+class Masters:
+    """Listens while somebody else is listed as a publisher of a command topic, and at the start: a
+    node's own commands come back to it there, which costs time. Where rclpy does not tell who sent
+    a message (before Kilted) nothing is heard.
+
+    topics: command topic -> package/msg/Name. on_heard: called with words that name topic and
+    sender, at the first command of each since ``forget``. Executor thread. Make it before this
+    node's publishers, and call ``own`` when they are there.
+    """
+
+    def __init__(
+        self, node: Any, topics: Mapping[str, str], on_heard: Callable[[str], None]
+    ) -> None:
+        self._node = node
+        self._on_heard = on_heard
+        self._types = {node.resolve_topic_name(topic): kind for topic, kind in topics.items()}
+        self._own: set[bytes] = {gid for t in self._types for gid in self._listed(t)}
+        self._since = time.monotonic()
+        self._heard: dict[bytes, str] = {}
+        self._listening: dict[str, Any] = {}
+
+    def own(self) -> None:
+        """The publishers that came since the construction are this node's."""
+        there = {gid for topic in self._types for gid in self._listed(topic)}
+        self._own = there - self._own
+        for topic in self._types:
+            self._listen(topic)
+
+    def forget(self) -> None:
+        """What was heard before no longer counts: nothing was commanded then."""
+        self._heard = {}
+
+    def heard(self) -> str | None:
+        """Who else has sent commands since ``forget``, for people."""
+        return "; ".join(dict.fromkeys(self._heard.values())) or None
+
+    def look(self) -> None:
+        """Now and then, for it asks the ROS graph: begin or end to listen."""
+        starting = time.monotonic() - self._since < FIRST
+        for topic in self._types:
+            if starting or any(gid not in self._own for gid in self._listed(topic)):
+                self._listen(topic)
+            elif topic in self._listening:
+                self._node.destroy_subscription(self._listening.pop(topic))
+
+    def _listed(self, topic: str) -> dict[bytes, str]:
+        """gid -> name of the node."""
+        found = self._node.get_publishers_info_by_topic(topic)
+        return {
+            bytes(p.endpoint_gid): f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in found
+        }
+
+    def _listen(self, topic: str) -> None:
+        if topic in self._listening:
+            return
+        # It keeps no publisher waiting, this node's least of all.
+        profile = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        with suppress(ValueError):  # its messages are not installed: the output has said so
+            self._listening[topic] = self._node.create_subscription(
+                message_class(self._types[topic]),
+                topic,
+                informed(partial(self._on_command, topic)),
+                profile,
+                raw=True,
+            )
+
+    def _on_command(self, topic: str, message: bytes, info: Mapping[str, Any]) -> None:
+        sender = info.get("publisher_gid")
+        if not sender:
+            return
+        gid = bytes(sender["data"])
+        if gid in self._own or gid in self._heard:
+            return
+        who = self._listed(topic).get(gid, "a node that is not listed")
+        text = f"{who} sends commands on {topic} too: two masters make the arm jump"
+        self._heard[gid] = text
+        self._on_heard(text)
+
+    def destroy(self) -> None:
+        while self._listening:
+            self._node.destroy_subscription(self._listening.popitem()[1])
+
+
+def listeners(node: Any, publisher: Any) -> int:
+    """How many subscriptions a publisher reaches, those of its own node left out."""
+    own = sum(s.topic_name == publisher.topic_name for s in node.subscriptions)
+    return int(publisher.get_subscription_count()) - own
