@@ -108,9 +108,18 @@ class Robot(Strict):
         return self
 
     def _check_outputs(self) -> None:
-        for key, output in self._apart():
-            if not output.joints:
+        taken: set[tuple[str, str]] = set()
+        for (key, _), (output, joints) in zip(
+            (("output", self.output), *self._apart()), self.outputs, strict=True
+        ):
+            if not joints:
                 raise ValueError(f"{key}.joints: expected the joints that leave by it")
+            if (output.topic, output.name) in taken:
+                raise ValueError(
+                    f"{key}.topic: {output.topic!r} carries another output's commands; expected a "
+                    f"topic of its own, or another name where the driver tells them apart by it"
+                )
+            taken.add((output.topic, output.name))
         order = [joint for _, joints in self.outputs for joint in joints]
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]

@@ -166,3 +166,43 @@ def test_files_that_are_no_yaml_mapping(tmp_path, text):
     file.write_text(text)
     with pytest.raises(RobotError, match=re.escape(str(file))):
         robots.load(file)
+
+
+ARM = [name for name in robots.load("ur10e").joint_names if name != "finger_joint"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        (
+            {"topic": "/commands", "joints": ARM},
+            {"topic": "/commands", "joints": ["finger_joint"]},
+            "further_outputs.0.topic: '/commands' carries another output's commands",
+        ),
+        (
+            {"type": "joint_group", "topic": "/xs", "name": "arm", "joints": ARM},
+            {"type": "joint_group", "topic": "/xs", "name": "arm", "joints": ["finger_joint"]},
+            "further_outputs.0.topic: '/xs' carries another output's commands",
+        ),
+        (
+            {"topic": "/arm"},
+            {"topic": "/all", "joints": [*ARM, "finger_joint"]},
+            "output.joints: expected the joints that leave by it",
+        ),
+        (
+            {"type": "joint_group", "topic": "/xs", "name": "arm", "joints": ARM},
+            {"type": "joint_group", "topic": "/xs", "name": "hand", "joints": ["finger_joint"]},
+            "",
+        ),
+    ],
+)
+def test_two_outputs_do_not_talk_at_once_and_none_has_nothing_to_say(write, first, second, text):
+    """On one topic a controller would get arm and gripper in turn; a driver that takes several
+    groups on one tells them apart by name."""
+    file = write({"output": first, "further_outputs": [second]})
+    if not text:
+        assert len(robots.load(file).outputs) == 2
+        return
+    with pytest.raises(RobotError) as caught:
+        robots.load(file)
+    assert text in str(caught.value)
