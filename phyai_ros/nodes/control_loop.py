@@ -73,6 +73,7 @@ class ControlLoop:
         self.sent = False
         """Whether the newest tick's command has gone out."""
         self._inbox: deque[Callable[[float], None]] = deque()
+        self._after: deque[Callable[[], None]] = deque()
         self._published: deque[tuple[int, float]] = deque(maxlen=8)
         self._observed: deque[tuple[int, float]] = deque(maxlen=8)
         self._asked: deque[tuple[int, float]] = deque(maxlen=8)
@@ -82,6 +83,10 @@ class ControlLoop:
     def post(self, action: Callable[[float], None]) -> None:
         """Have ``action(now)`` run on the control thread before its next tick."""
         self._inbox.append(action)
+
+    def after_tick(self, action: Callable[[], None]) -> None:
+        """Have ``action()`` run on the control thread after its next tick, which it sees."""
+        self._after.append(action)
 
     def close(self) -> None:
         """Nothing that was or will be posted happens any more. Control thread."""
@@ -125,6 +130,8 @@ class ControlLoop:
         command = self._handoff.tick(now, self._measured())
         if command.repeated:
             return
+        while self._after:
+            self._after.popleft()()
         if command.positions is not None:
             self._sink.command(command.positions)
             self.sent = True

@@ -53,15 +53,18 @@ class HandoffServices:
         return self._node.create_service(Trigger, f"~/{name}", answer)
 
     def _answer(self, response: Any, work: Callable[[float], None]) -> Any:
-        done = threading.Event()
+        done, ticked = threading.Event(), threading.Event()
 
         def action(now: float) -> None:
             work(now)
+            self._loop.after_tick(ticked.set)
             done.set()
 
         if self._running():
             self._loop.post(action)
             response.success = done.wait(timeout=PATIENCE)
+            # What came of it shows with the tick: at once, but for a robot that runs slowly.
+            ticked.wait(timeout=3.0 * self._handoff.config.period)
         response.message = (
             f"{self._handoff.state.name}, epoch {self._handoff.epoch}"
             if response.success

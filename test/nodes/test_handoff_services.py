@@ -1,0 +1,90 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""What ``~/hold``, ``~/resume`` and ``~/reset`` answer, on a virtual clock."""
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from phyai_ros.control.chunk import Chunk
+from phyai_ros.control.guard import Limits
+from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.nodes.control_loop import ControlLoop
+from phyai_ros.nodes.handoff_services import HandoffServices
+from phyai_ros.nodes.holds import Holds
+
+PERIOD = 0.4
+
+
+class Cell:
+    """An arm that executes, its services by name, and a control thread that is stepped by hand."""
+
+    def __init__(self) -> None:
+        limits = Limits(("a",), [-9], [9], [1], [9])
+        self.handoff = Handoff(limits, HandoffConfig(PERIOD, 8))
+        self.now, self.services, self.answered = 100.0, {}, threading.Event()
+        self.patient = False
+        output = SimpleNamespace(let_go=lambda measured: None)
+        self.loop = ControlLoop(self.handoff, self, lambda: self.now, self.measured)
+        holds = Holds(self.handoff, output)
+        self.running = True
+        HandoffServices(self, self.loop, holds, self.handoff, lambda: self.running, lambda: None)
+        self.run(5)
+
+    def create_service(self, kind, name, callback):
+        self.services[name.removeprefix("~/")] = callback
+
+    def measured(self):
+        """Between what was posted and the tick: here an answer that comes too early comes."""
+        if self.patient:
+            self.answered.wait(0.02)
+        return np.zeros(1)
+
+    def command(self, positions):
+        pass
+
+    def report(self, report):
+        pass
+
+    def request(self, request):
+        rows = np.zeros((16, 1))
+        chunk = Chunk(request.request_id, request.epoch, self.now, ("a",), PERIOD, rows)
+        self.loop.post_chunk(chunk, self.now)
+
+    def run(self, ticks):
+        for _ in range(ticks):
+            self.loop.tick()
+            self.now += PERIOD
+
+    def call(self, name):
+        response = SimpleNamespace(success=False, message="")
+
+        def ask():
+            self.services[name](None, response)
+            self.answered.set()
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        self.answered.clear()
+        self.patient = True
+        while asking.is_alive():
+            self.run(1)
+        self.patient = False
+        return response
+
+
+@pytest.mark.parametrize(("name", "state"), [("hold", "HOLDING"), ("reset", "WAITING")])
+def test_the_answer_is_the_state_that_came_of_it(name, state):
+    cell = Cell()
+    assert cell.handoff.state.name == "EXECUTING"
+    response = cell.call(name)
+    assert (response.success, response.message) == (True, f"{state}, epoch {cell.handoff.epoch}")
+
+
+def test_where_nobody_ticks_the_answer_is_no():
+    cell = Cell()
+    cell.running = False
+    response = cell.call("hold")
+    assert not response.success
+    assert "is the node active?" in response.message
