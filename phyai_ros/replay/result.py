@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,6 +158,9 @@ def save(result: ResultFile, path: Path) -> None:
 def load(path: Path) -> ResultFile:
     """Raises ResultError."""
     try:
+        if not zipfile.is_zipfile(path):  # numpy would then speak of pickle, and how to allow it
+            path.open("rb").close()
+            raise ResultError(f"{path}: not a replay's result: expected a .npz file")
         with np.load(path, allow_pickle=False) as file:
             for info in file.zip.infolist():
                 if info.file_size > _LARGEST:

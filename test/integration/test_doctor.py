@@ -166,8 +166,13 @@ def test_nobody_there(cell, monkeypatch):
     assert report.status == 1
     assert "policy_node: is not running" in report.verdict
     assert _finding(report, "handoff_node", "is not running")
-    assert _finding(report, "camera wrist", "no publisher on /camera/wrist/image_raw")
     assert _finding(report, "joints", "no publisher on /joint_states")
+    # What it listens to itself is nothing that there is.
+    for stream in ("camera scene", "camera wrist", "commands"):
+        found = _finding(
+            report, stream, "no subscriber" if stream == "commands" else "no publisher"
+        )
+        assert found.advice.endswith("there are: none")
 
 
 def test_a_camera_on_another_topic_is_named_with_what_there_is(examine):

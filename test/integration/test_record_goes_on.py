@@ -132,3 +132,19 @@ def test_without_being_told_to_go_on_it_ends(record):
     recording.until(lambda: recording.process.poll() is not None, "its end")
     assert recording.process.returncode == 1
     assert "shall stay free" in recording.log.read_text()
+
+
+def test_where_nobody_speaks_nothing_was_recorded(tmp_path):
+    """The recorder hears its own diagnostics; they are no recording of a robot."""
+    words = ["record", "--out", str(tmp_path / "bag"), "--duration", "3"]
+    run = subprocess.run(
+        [sys.executable, "-m", "phyai_ros.tools", *words],
+        env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN + 1)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 1, run.stdout
+    assert "nothing was recorded: is the robot running" in run.stderr
+    with Bag(tmp_path / "bag") as bag:
+        assert {topic.name for topic in bag.topics.values() if topic.count} <= {"/diagnostics"}

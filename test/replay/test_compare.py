@@ -142,12 +142,15 @@ def test_a_file_comes_back_as_it_was(tmp_path):
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 no zip", b"\x93NUMPY"])
-def test_a_file_that_is_none_is_refused_by_name(tmp_path, data):
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 no zip", b"\x93NUMPY", b"text"])
+def test_a_file_that_is_none_is_refused_by_name_and_nobody_is_told_to_allow_pickle(tmp_path, data):
     path = tmp_path / "golden.npz"
     path.write_bytes(data)
-    with pytest.raises(ResultError, match=r"golden\.npz"):
+    with pytest.raises(ResultError, match=r"golden\.npz") as refused:
         load(path)
+    assert "pickle" not in str(refused.value)
+    with pytest.raises(ResultError, match="no such file"):
+        load(tmp_path / "none.npz")
 
 
 def test_a_pickle_inside_is_not_opened(tmp_path):

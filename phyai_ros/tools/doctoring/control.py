@@ -185,7 +185,7 @@ def _commands(output: Samples, heard: Heard) -> list[Finding]:
                 "commands",
                 f"no subscriber on {output.topic}: commands go nowhere",
                 "activate the controller (ros2 control switch_controllers), or correct "
-                f"output.topic: {candidates(output, heard.topics)}",
+                f"output.topic: {candidates(output, heard.sinks)}",
             )
         )
     everyone = [e.node for e in output.publishers]

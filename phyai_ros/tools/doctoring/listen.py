@@ -49,7 +49,8 @@ def _command_class(output: Output) -> Any:
 @dataclass
 class Heard:
     """All that was seen. lifecycle: node -> its state's name, None: no answer, absent: no such
-    node. topics: every topic of the graph -> its types. diagnostics: name -> (level, message)."""
+    node. topics, sinks: topics that somebody publishes, that somebody but this listener subscribes
+    to -> their types. diagnostics: name -> (level, message)."""
 
     cameras: dict[str, Samples] = field(default_factory=dict)
     joints: dict[str, Samples] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Heard:
     states: Samples | None = None
     lifecycle: dict[str, str | None] = field(default_factory=dict)
     topics: dict[str, list[str]] = field(default_factory=dict)
+    sinks: dict[str, list[str]] = field(default_factory=dict)
     diagnostics: dict[str, tuple[int, str]] = field(default_factory=dict)
     clock: bool = False
 
@@ -154,7 +156,9 @@ class Listener:
     def finish(self) -> Heard:
         """Look at the graph, as it is now."""
         heard, node = self.heard, self._node
-        heard.topics = dict(node.get_topic_names_and_types())
+        every = dict(node.get_topic_names_and_types())
+        heard.topics = {t: types for t, types in every.items() if node.count_publishers(t)}
+        heard.sinks = {t: types for t, types in every.items() if self._others(t)}
         heard.clock = self._clock_now is not None
         there = {name for name, _ in node.get_node_names_and_namespaces()}
         for name in NODES:
@@ -167,12 +171,13 @@ class Listener:
             samples.publishers = [
                 _endpoint(e, kind, wanted, None) for e in node.get_publishers_info_by_topic(topic)
             ]
-            samples.subscribers = [
-                _endpoint(e, kind, None, offered)
-                for e in node.get_subscriptions_info_by_topic(topic)
-                if e.node_name != node.get_name()
-            ]
+            samples.subscribers = [_endpoint(e, kind, None, offered) for e in self._others(topic)]
         return heard
+
+    def _others(self, topic: str) -> list[Any]:
+        """Subscriptions of a topic but this listener's own."""
+        there = self._node.get_subscriptions_info_by_topic(topic)
+        return [e for e in there if e.node_name != self._node.get_name()]
 
     def _listen(
         self,
