@@ -25,7 +25,8 @@ FIRST = 5.0
 class Masters:
     """Listens while somebody else is listed as a publisher of a command topic, and at the start: a
     node's own commands come back to it there, which costs time. Where rclpy does not tell who sent
-    a message (before Kilted) nothing is heard.
+    a message (before Kilted), or marks it in another way than the graph (Cyclone DDS), nothing is
+    heard.
 
     topics: command topic -> package/msg/Name. on_heard: called with words that name topic and
     sender, at the first command of each since ``forget``. Executor thread. Make it before this
@@ -41,6 +42,7 @@ class Masters:
         self._own: set[bytes] = {gid for t in self._types for gid in self._listed(t)}
         self._since = time.monotonic()
         self._heard: dict[bytes, str] = {}
+        self._unlisted: set[bytes] = set()
         self._listening: dict[str, Any] = {}
 
     def own(self) -> None:
@@ -60,6 +62,7 @@ class Masters:
 
     def look(self) -> None:
         """Now and then, for it asks the ROS graph: begin or end to listen."""
+        self._unlisted.clear()
         starting = time.monotonic() - self._since < FIRST
         for topic in self._types:
             if starting or any(gid not in self._own for gid in self._listed(topic)):
@@ -93,9 +96,12 @@ class Masters:
         if not sender:
             return
         gid = bytes(sender["data"])
-        if gid in self._own or gid in self._heard:
+        if gid in self._own or gid in self._heard or gid in self._unlisted:
             return
-        who = self._listed(topic).get(gid, "a node that is not listed")
+        who = self._listed(topic).get(gid)
+        if who is None:  # not yet, or never: then it may be this node itself
+            self._unlisted.add(gid)
+            return
         text = f"{who} sends commands on {topic} too: two masters make the arm jump"
         self._heard[gid] = text
         self._on_heard(text)

@@ -1,0 +1,82 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Who else commands the arm, by what is heard and what the graph lists."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from phyai_ros.nodes.masters import Masters
+
+TOPIC, OWN, OTHER = "/commands", b"own endpoint", b"another endpoint"
+
+
+class Node:
+    """Its graph, and whoever listens to the topic."""
+
+    def __init__(self) -> None:
+        self.listed: dict[bytes, str] = {}
+        self.callback = None
+        self.asked = 0
+
+    def resolve_topic_name(self, topic):
+        return topic
+
+    def get_publishers_info_by_topic(self, topic):
+        self.asked += 1
+        return [
+            SimpleNamespace(endpoint_gid=gid, node_namespace="/", node_name=name)
+            for gid, name in self.listed.items()
+        ]
+
+    def create_subscription(self, kind, topic, callback, profile, raw):
+        self.callback = callback
+
+    def destroy_subscription(self, subscription):
+        self.callback = None
+
+    def hear(self, gid: bytes) -> None:
+        self.callback(b"", {"publisher_gid": {"data": gid}})
+
+
+@pytest.fixture
+def cell():
+    node, said = Node(), []
+    masters = Masters(node, {TOPIC: "std_msgs/msg/Float64MultiArray"}, said.append)
+    node.listed[OWN] = "handoff_node"
+    masters.own()
+    masters.look()
+    return node, masters, said
+
+
+def test_a_node_does_not_take_itself_for_another_master(cell):
+    node, masters, said = cell
+    node.hear(OWN)
+    assert (said, masters.heard()) == ([], None)
+
+
+def test_nor_where_messages_are_marked_in_another_way_than_their_publishers_are_listed(cell):
+    """Cyclone DDS marks a message with the reader's handle of its writer: there the first command
+    of its own would have been a fault, and the arm would never have moved."""
+    node, masters, said = cell
+    before = node.asked
+    for _ in range(1000):
+        node.hear(b"\x07" * 8 + bytes(8))
+    assert (said, masters.heard()) == ([], None)
+    assert node.asked - before < 10  # the graph is not asked at every message
+
+
+def test_another_master_is_named_once_it_is_listed(cell):
+    node, masters, said = cell
+    node.hear(OTHER)
+    assert said == []
+    node.listed[OTHER] = "moveit"
+    masters.look()
+    node.hear(OTHER)
+    node.hear(OTHER)
+    assert len(said) == 1
+    assert "/moveit sends commands on /commands too" in said[0]
+    masters.forget()
+    node.hear(OTHER)
+    assert len(said) == 2
