@@ -41,7 +41,9 @@ from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
 from phyai_ros.robots.handoff import make_handoff
 
-LONGEST_STOP = 0.7
+SHORT_STOP = 0.7
+"""Seconds that an arm which brakes well has; a clock that stands still is not waited for longer."""
+LONGEST_STOP = 1.5
 """Seconds that stopping the arm may take when the node ends; Ctrl-C shall end everything in 3."""
 
 
@@ -183,12 +185,20 @@ class HandoffNode(lifecycle.ManagedNode):
         if pacer is None:
             return
         self._loop.post(lambda now: self._handoff.hold("node deactivated"))
-        end = time.monotonic() + LONGEST_STOP
+        guard = self._handoff.guard
+        braking = float((guard.limits.velocity / guard.limits.acceleration).max())
+        patience = min(max(SHORT_STOP, braking + 4.0 * self._period), LONGEST_STOP)
+        end = time.monotonic() + patience
         while pacer.running and time.monotonic() < end:
             time.sleep(self._period)
-            if self._sink.state in (State.HOLDING, State.FAULT) and self._handoff.guard.standing:
+            if self._sink.state in (State.HOLDING, State.FAULT) and guard.standing:
                 break
         pacer.stop()
+        if not guard.standing and not self._handoff.config.plays_on:
+            self.get_logger().error(
+                f"no command is sent any more, and the arm may be MOVING: it was not braked to "
+                f"rest within {patience:.1f} s"
+            )
         # Others may move the arm while this node is inactive: it starts from where it is then.
         self._handoff.pause()
         self.destroy_timer(self._watch_timer)

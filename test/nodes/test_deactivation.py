@@ -6,7 +6,10 @@ from types import SimpleNamespace
 import pytest
 from std_msgs.msg import String
 
-from phyai_ros.nodes.handoff_node import HandoffNode
+from phyai_ros.control.guard import Limits
+from phyai_ros.control.states import State
+from phyai_ros.nodes import handoff_node
+from phyai_ros.nodes.handoff_node import LONGEST_STOP, HandoffNode
 
 
 class Deactivated:
@@ -54,3 +57,55 @@ def test_an_instruction_that_is_said_again_and_again_does_not_pile_up_while_nobo
     for word in ("red", "red", "red", "blue", "red"):
         HandoffNode._on_instruction(node, String(data=word))
     assert len(posted) == 3
+
+
+class Stopping:
+    """A node that is deactivated while its arm brakes from full speed, on a virtual clock."""
+
+    def __init__(self, velocity: float, acceleration: float, monkeypatch) -> None:
+        self.now, self.stopped, self.said = 0.0, None, []
+        monkeypatch.setattr(handoff_node, "time", self)
+        self._period = 0.05
+        self._pacer = SimpleNamespace(running=True, stop=self._stop)
+        self._loop = SimpleNamespace(post=lambda action: None)
+        self._sink = SimpleNamespace(state=State.HOLDING)
+        self.rest = velocity / acceleration + self._period
+        limits = Limits(("a",), [-9], [9], [velocity], [acceleration])
+        self._handoff = SimpleNamespace(
+            guard=self, config=SimpleNamespace(plays_on=False), pause=lambda: None
+        )
+        self.limits = limits
+        self._watch_timer, self._diagnostics = None, SimpleNamespace(destroy=lambda: None)
+
+    @property
+    def standing(self) -> bool:
+        return self.now >= self.rest
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def _stop(self) -> None:
+        self.stopped = self.now
+
+    def destroy_timer(self, timer) -> None:
+        pass
+
+    def get_logger(self):
+        return SimpleNamespace(error=self.said.append)
+
+
+@pytest.mark.parametrize(
+    ("velocity", "acceleration", "stands"), [(2.0, 8.0, True), (2.0, 2.0, True), (3.0, 0.5, False)]
+)
+def test_an_arm_that_brakes_slowly_is_waited_for_or_said_to_move(
+    velocity, acceleration, stands, monkeypatch
+):
+    """A process that is told to stop has little time; an arm whose commands end at speed jerks."""
+    node = Stopping(velocity, acceleration, monkeypatch)
+    HandoffNode.deactivate(node)
+    assert (node.stopped >= node.rest) is stands
+    assert node.stopped <= LONGEST_STOP + node._period
+    assert bool(node.said) is not stands
