@@ -10,6 +10,8 @@ from typing import Any
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
 from phyai_ros.nodes.ghosts import RECENT, Endpoint, Living
 
+HEARD = "commands of others"
+"""A value of the status: who else was heard commanding the arm."""
 MOST_SETS = 64
 """Kinds of joint state that are told apart; a publisher may send ever new ones."""
 
@@ -87,7 +89,8 @@ class Rivals:
             name = self._joints[topic]
             notes.append(joints_twice(name, counts[name], recent))
         said = "; ".join(note for note in notes if note)
-        return Status("publishers", max(worst, WARN if said else OK), said or "ok", counts)
+        values = {**counts, HEARD: master or "none"}
+        return Status("publishers", max(worst, WARN if said else OK), said or "ok", values)
 
     def _found(self, topic: str) -> list[Endpoint]:
         found = self._node.get_publishers_info_by_topic(topic)

@@ -21,6 +21,7 @@ from phyai_ros.nodes.clock import RosSeconds
 from phyai_ros.nodes.message_info import informed, sent
 from phyai_ros.nodes.message_types import message_class
 from phyai_ros.nodes.outlets import Way
+from phyai_ros.nodes.rivals import HEARD
 from phyai_ros.tools import recorded
 from phyai_ros.tools.recording import Frame, Recording
 
@@ -106,8 +107,12 @@ class Recorder:
                     self.recording.real_time.append(factor)
 
     def _look_for_rivals(self, counts: Mapping[str, str]) -> None:
-        """counts: publishers by topic, as handoff_node sees them."""
-        shared = [w.topic for w in self.recording.ways if int(counts.get(w.topic, "0")) > 1]
+        """counts: publishers by topic, as handoff_node sees them, and whom it heard."""
+        topics = [way.topic for way in self.recording.ways]
+        heard = counts.get(HEARD, "none")
+        if heard != "none":
+            self.recording.shared = tuple(t for t in topics if t in heard) or tuple(topics)
+        shared = [topic for topic in topics if int(counts.get(topic, "0")) > 1]
         now = time.monotonic()
         if not shared:
             self._shared_since = None

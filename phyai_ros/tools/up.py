@@ -19,7 +19,7 @@ from phyai_ros import robots
 from phyai_ros.nodes import arguments, graph, outlets, pairing
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.nodes.restarts import Restarts
-from phyai_ros.tools import console, shared_memory
+from phyai_ros.tools import console, neighbours, shared_memory
 from phyai_ros.tools.supervise import Command, Supervisor
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ examples:
 
 A run in which no command comes within 120 s ends, with status 1.
 exit status: 0 done; 1 a process failed, or crashed and was started again (the run was not clean),
-or no command came; 2 wrong usage; 130 Ctrl-C; 143 terminated
+no command came, or another system runs in this ROS domain; 2 wrong usage; 130 Ctrl-C;
+143 terminated
 
 arguments:
 """
@@ -76,6 +77,16 @@ def main(words: Sequence[str]) -> int:
         console.fail(str(error))
         console.say("info", "phyai-ros up --help lists every argument")
         return 2
+    # This process talks to the graph too, by the same middleware settings.
+    for name, text in graph.environment(values).items():
+        os.environ.setdefault(name, text)
+    if other := neighbours.running():
+        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        console.fail(
+            f"another system runs in ROS domain {domain}: {other} says its state there. Two would "
+            "command one arm: stop that one, or give each its own ROS_DOMAIN_ID"
+        )
+        return 1
     run_dir = Path(str(values["out"]) or f"runs/{datetime.now():%Y-%m-%d_%H-%M-%S}")
     run_dir = Path(os.path.abspath(run_dir))  # without ".." in what people are told
     try:
@@ -155,9 +166,6 @@ class Interrupt:
 
 
 def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path) -> int:
-    # This process talks to the graph too, by the same middleware settings.
-    for name, text in graph.environment(values).items():
-        os.environ.setdefault(name, text)
     stop = threading.Event()
     interrupt = Interrupt(stop)
     supervisor = Supervisor(

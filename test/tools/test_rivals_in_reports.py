@@ -10,6 +10,7 @@ from rclpy.context import Context
 
 from phyai_ros import robots
 from phyai_ros.nodes import outlets
+from phyai_ros.nodes.rivals import HEARD
 from phyai_ros.tools import recorder
 
 
@@ -22,8 +23,9 @@ def heard():
     ways = outlets.ways(robots.load("ur10e"))
     recording = recorder.Recorder(node, {}, ways, ())
 
-    def hear(count: int):
+    def hear(count: int, commands: str = "none"):
         values = [KeyValue(key=ways[0].topic, value=str(count))]
+        values.append(KeyValue(key=HEARD, value=commands))
         status = DiagnosticStatus(name="handoff_node: publishers", values=values)
         recording._on_diagnostics(DiagnosticArray(status=[status]))
         return recording.recording.shared, ways[0].topic
@@ -39,6 +41,12 @@ def test_a_second_publisher_that_stays_is_told(heard, monkeypatch):
     assert heard(2)[0] == ()
     now += recorder.RIVAL_AFTER + 1.0
     shared, topic = heard(2)
+    assert shared == (topic,)
+
+
+def test_one_that_was_heard_is_told_at_once(heard):
+    assert heard(2)[0] == ()
+    shared, topic = heard(2, "/other sends commands too")
     assert shared == (topic,)
 
 

@@ -72,6 +72,21 @@ def test_termination_and_hangup_stop_everything(tmp_path, watcher):
 
 
 @pytest.mark.slow
+def test_a_second_system_in_the_domain_is_refused_and_the_first_goes_on(tmp_path, watcher):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        (tmp_path / "second").mkdir()
+        with Up(tmp_path / "second" / "run", DOMAIN, *RUN) as second:
+            assert second.finish() == 1, second.text()
+        (line,) = second.text().splitlines()
+        assert f"ROS domain {DOMAIN}: /handoff_node" in line
+        assert not second.run_dir.exists()
+        watcher.wait_until_executing(run)
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130, run.text()
+    assert len(run.report()["problems"]) == 1, "anything but the Ctrl-C"
+
+
 def test_a_killed_up_takes_its_nodes_along(tmp_path, watcher):
     with start(tmp_path, *RUN) as run:
         watcher.wait_until_executing(run)

@@ -1,0 +1,51 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Whether another system runs in the ROS domain that a new one is about to start in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+
+from phyai_ros.msg import HandoffState
+from phyai_ros.nodes import qos
+
+TOPIC = "phyai/handoff_state"
+LOOK = 1.0
+"""Seconds for which others are looked for: discovery takes a part of it."""
+LISTEN = 2.0
+"""Seconds that a handoff that is listed has to say something: it says its state every tick, and one
+that was killed is listed for a while, but silent."""
+
+
+def running(interrupted: Callable[[], bool] = lambda: False) -> str | None:
+    """The name of a handoff_node that is alive here, None where none was heard. Blocks for LOOK
+    seconds, longer where one is listed; ``interrupted``, asked often, ends it."""
+    context = Context()
+    rclpy.init(context=context, args=[])
+    node = rclpy.create_node(f"phyai_look_{os.getpid()}", context=context, enable_rosout=False)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    heard: list[HandoffState] = []
+    try:
+        subscription = node.create_subscription(
+            HandoffState, TOPIC, heard.append, qos.handoff_state()
+        )
+        topic = subscription.topic_name
+        begin = time.monotonic()
+        while not (heard or interrupted()):
+            passed = time.monotonic() - begin
+            if passed > (LOOK + LISTEN if node.count_publishers(topic) else LOOK):
+                return None
+            executor.spin_once(timeout_sec=0.05)
+        found = node.get_publishers_info_by_topic(topic)
+        names = {f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in found}
+        return ", ".join(sorted(names)) or "a handoff_node" if heard else None
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        context.try_shutdown()
