@@ -361,8 +361,9 @@ class Handoff:
 
     # -- requests ----------------------------------------------------------------------------
 
-    def request(self, now: float) -> Request | None:
-        """The next request, when it is due: call after every ``tick``."""
+    def request(self, now: float, pace: float = 1.0) -> Request | None:
+        """The next request, when it is due: call after every ``tick``. now, pace: where answers
+        take the time of another clock, its seconds, and those of ``tick`` in one of it."""
         if not self.axis.started or self._held or self._fault or self.intake.waiting:
             return None
-        return self.requests.due(self, now)
+        return self.requests.due(self, now, pace)

@@ -97,10 +97,11 @@ class Requests:
         known = self.delay.maximum
         return 0 if known is None else known
 
-    def due(self, handoff: Handoff, now: float) -> Request | None:
+    def due(self, handoff: Handoff, now: float, pace: float) -> Request | None:
+        """now: seconds of the clock that answers take. pace: the handoff's seconds in one of it."""
         tick = handoff.tick_number
         if self._open is not None:
-            slowest = 3.0 * (self.lead.maximum or 0) * self._config.period
+            slowest = 3.0 * (self.lead.maximum or 0) * self._config.period / pace
             if 0.0 <= now - self._open[1] <= max(self._config.request_timeout, slowest):
                 return None
             self.timeouts += 1

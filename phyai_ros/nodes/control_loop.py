@@ -135,7 +135,7 @@ class ControlLoop:
         if command.positions is not None:
             self._sink.command(command.positions)
             self.sent = True
-        request = self._handoff.request(now)
+        request = self._handoff.request(wall, self._program.factor)
         if request is not None:
             self._asked.append((request.request_id, wall))
             self._sink.request(self._on_the_wall(request, now, wall))

@@ -159,3 +159,28 @@ def test_a_process_that_stood_still_is_no_clock_that_is_set():
     cell.run(1.0)
     counters = cell.handoff.counters
     assert (counters.clock_jumps, counters.missed_ticks) == (0, 6)
+
+
+def test_a_lost_request_is_repeated_by_the_clock_however_slow_the_arm_is():
+    cell = Cell(0.1, request_timeout=2.0)
+    cell.answer = lambda request, stamp: None
+    cell.run(7.0)
+    asked = list(cell.asked.values())
+    assert len(asked) >= 3
+    # At a tenth of the speed there is a tick every half second.
+    assert all(2.0 <= gap <= 2.6 for gap in np.diff(asked))
+
+
+def test_an_answer_that_takes_long_is_waited_for_however_slow_the_arm_is():
+    cell = Cell(0.2, request_timeout=0.5)
+    pending = []
+    cell.answer = lambda request, stamp: pending.append((cell.now + 2.0, request, stamp))
+    for _ in range(600):
+        cell.run(PERIOD)
+        for item in [i for i in pending if i[0] <= cell.now]:
+            pending.remove(item)
+            Cell.answer(cell, item[1], item[2])
+    late = cell.handoff.counters.request_timeouts
+    cell.run(PERIOD)
+    assert cell.handoff.counters.accepted_chunks > 5
+    assert late <= 8  # before the first answers had been measured, and not since
