@@ -2,6 +2,7 @@
 """GR00T as lerobot saves it gives the actions of the same weights in Isaac-GR00T's layout."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from golden import GOLDEN, needs_golden
 from gr00t_case import FIXTURE, case_info, load_e2e
 from safetensors.torch import load_file, save_file
 
+from phyai_ros.engine.models.gr00t_n17.read import EMBEDDING, HEAD
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
 
@@ -113,6 +115,71 @@ def test_chunks_are_cut_as_lerobot_cuts_them(tmp_path):
     config = json.loads((root / "config.json").read_text())
     (root / "config.json").write_text(json.dumps({**config, "n_action_steps": 5}))
     assert load_policy(root).spec.horizon == 5
+
+
+def change(root, name, edit):
+    content = json.loads((root / name).read_text())
+    edit(content)
+    (root / name).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("prefix", ["_groot_model.", ""])
+def test_the_embedding_may_be_there_as_the_head_alone(tmp_path, prefix):
+    """What GrootPolicy.save_pretrained writes: safetensors keeps one name of the tied weights."""
+    _, observation, expected = load_e2e("e2e2")
+    root = convert(tmp_path / "saved", "e2e2") if prefix else tmp_path / "isaac"
+    if not prefix:
+        shutil.copytree(SOURCE, root)
+    for path in root.glob("model*.safetensors"):
+        tensors = load_file(path)
+        if prefix + EMBEDDING in tensors:
+            tensors[prefix + HEAD] = tensors.pop(prefix + EMBEDDING)
+            save_file(tensors, path)
+    if not prefix:
+        index = "model.safetensors.index.json"
+        change(
+            root, index, lambda c: c["weight_map"].update({HEAD: c["weight_map"].pop(EMBEDDING)})
+        )
+    chunk = load_policy(root, embodiment="new_embodiment").infer(observation, expected["noise"])
+    scale = expected["action"].abs().max().item()
+    np.testing.assert_allclose(chunk.actions, expected["action"][0], atol=1e-5 * scale)
+
+
+def test_without_the_base_model_its_heads_are_asked_for_where_the_published_do_not_fit(tmp_path):
+    root = convert(tmp_path / "saved", "e2e2")
+    change(root, "config.json", lambda c: c.update(base_model_path="/nowhere/GR00T"))
+    weights = load_file(root / "model.safetensors")
+    one = "_groot_model.action_head."
+    key = f"{one}action_encoder.W1.W"
+    weights[key] = weights[key][..., :-1].contiguous()
+    save_file(weights, root / "model.safetensors")
+    with pytest.raises(
+        PolicyError, match=r"base_model_path: the base model's config.json is needed"
+    ):
+        load_policy(root)
+
+
+def test_without_the_base_model_what_is_assumed_is_said(tmp_path, caplog):
+    root = convert(tmp_path / "saved", "e2e2")
+    change(root, "config.json", lambda c: c.update(base_model_path="/nowhere/GR00T", chunk_size=8))
+    # The published 40 rows, whatever chunk_size says: too many for this fixture's table.
+    with pytest.raises(PolicyError, match="action_horizon 40 is longer than the position table"):
+        load_policy(root)
+    assert "base_model_path /nowhere/GR00T is not here" in caplog.text
+
+
+def test_a_tag_without_a_row_has_the_first_as_lerobot_trains_it(tmp_path, caplog):
+    root = convert(tmp_path / "saved", "e2e2")
+    pack = "groot_n1_7_pack_inputs_v1"
+
+    def forget(content):
+        (step,) = [s for s in content["steps"] if s["registry_name"] == pack]
+        del step["config"]["embodiment_mapping"]["new_embodiment"]
+
+    change(root, "policy_preprocessor.json", forget)
+    policy = load_policy(root)
+    assert policy.adapter.sidecars.embodiment_id == 0
+    assert "embodiment_mapping has no 'new_embodiment'; weight row 0" in caplog.text
 
 
 def test_refusals(tmp_path):

@@ -19,7 +19,14 @@ from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
 from phyai_ros.engine.models.gr00t_n17.layout import Layout, from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
-from phyai_ros.engine.models.gr00t_n17.read import BACKBONE, PREFIX, read_config, read_sidecars
+from phyai_ros.engine.models.gr00t_n17.read import (
+    BACKBONE,
+    EMBEDDING,
+    HEAD,
+    PREFIX,
+    read_config,
+    read_sidecars,
+)
 from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
 from phyai_ros.engine.staging import Grouped, upload
@@ -47,6 +54,7 @@ def load(
         dtype=dtype,
         rename=lambda key: key.removeprefix(PREFIX),
         ignore=IGNORED_KEYS,
+        tied={EMBEDDING: next((k for k in checkpoint.keys if k.endswith(HEAD)), HEAD)},
     )
     adapter.model = model.eval()
     return adapter

@@ -8,6 +8,7 @@ one action vector with min and max, in the steps' safetensors.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from phyai_ros.engine.models.gr00t_n17.sidecars import PUBLISHED_IDS, Sidecars, 
 from phyai_ros.engine.models.lerobot import Layout, Step, read_layout
 from phyai_ros.engine.types import PolicyError
 
+_log = logging.getLogger(__name__)
 _PACK = "groot_n1_7_pack_inputs_v1"
 _ENCODE = "groot_n1_7_vlm_encode_v1"
 _DECODE = "groot_n1_7_action_decode_v1"
@@ -33,7 +35,12 @@ def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     tag = choose(embodiment, (str(pack.config.get("embodiment_tag", "new_embodiment")),), where)
     ids = pack.config.get("embodiment_mapping") or PUBLISHED_IDS
     if tag not in ids:
-        raise PolicyError(f"{where}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
+        _log.warning(
+            "%s: embodiment_mapping has no %r; weight row 0, as lerobot trains it; there are: %s",
+            where,
+            tag,
+            ", ".join(ids),
+        )
     grouped = layout.postprocessor.find(_DECODE)
     if grouped is not None:
         modality, statistics, decode = _grouped(layout, pack, grouped, where)
@@ -49,7 +56,7 @@ def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     return Sidecars(
         embodiment=tag,
         embodiments=(tag,),
-        embodiment_id=int(ids[tag]),
+        embodiment_id=int(ids.get(tag, 0)),
         modality=modality,
         statistics=statistics,
         kwargs=encode.config,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from phyai_ros.engine.types import PolicyError
 BACKBONE = "nvidia/Cosmos-Reason2-2B"
 PREFIX = "_groot_model."
 """What lerobot's keys begin with."""
+HEAD = "backbone.model.lm_head.weight"
+EMBEDDING = "backbone.model.model.language_model.embed_tokens.weight"
+"""One tensor by two names, of which lerobot's checkpoints keep the first alone."""
 
+_log = logging.getLogger(__name__)
 _VERSIONS = ("n1.7", "n1_7", "n1d7", "n17", "1.7")
 _HEAD_DIM, _VL_HEAD_DIM = 48, 64
 
@@ -56,11 +61,19 @@ def _lerobot_config(checkpoint: Checkpoint) -> dict[str, Any]:
     path = Path(str(own.get("base_model_path") or ""))
     if path.is_absolute() and (path / "config.json").is_file():
         base = Checkpoint(path).config
+    elif path.is_absolute():
+        _log.warning(
+            "%s: base_model_path %s is not here, and what the weights do not tell (heads, %s) is "
+            "taken to be as in the published GR00T N1.7; set it to where the base model is",
+            checkpoint.root / "config.json",
+            path,
+            "action_horizon, attend_text_every_n_blocks, num_timestep_buckets",
+        )
     config = {**base, **_from_shapes(checkpoint, base)}
     for key in ("num_inference_timesteps", "rtc_ramp_rate"):
         if own.get(key) is not None:
             config[key] = own[key]
-    config.setdefault("action_horizon", int(own.get("chunk_size") or 40))
+    # Never chunk_size: lerobot cuts rows off what the base model's horizon gave, and they count.
     return config
 
 
@@ -80,7 +93,7 @@ def _from_shapes(checkpoint: Checkpoint, base: Mapping[str, Any]) -> dict[str, A
     head, language = "action_head.", "backbone.model.model.language_model."
     embodiments, action, embedding = shape(head + "action_encoder.W1.W")
     _, state, hidden = shape(head + "state_encoder.layer1.W")
-    _, backbone = shape(language + "embed_tokens.weight")
+    _, backbone = shape(EMBEDDING if EMBEDDING in shapes else HEAD)
     position = shapes.get(head + "position_embedding.weight")
     config: dict[str, Any] = {
         "max_num_embodiments": embodiments,
@@ -109,4 +122,13 @@ def _from_shapes(checkpoint: Checkpoint, base: Mapping[str, Any]) -> dict[str, A
     }
     if position is not None:
         config["max_seq_len"] = position[0]
+    for name, width in (("diffusion_model_cfg", embedding), ("vl_self_attention_cfg", backbone)):
+        part = config[name]
+        found = part["num_attention_heads"] * part["attention_head_dim"]
+        if part["num_layers"] and found != width:
+            raise PolicyError(
+                f"{checkpoint.root / 'config.json'}: base_model_path: the base model's config.json "
+                f"is needed for {name}: its heads of {part['attention_head_dim']} do not make up "
+                f"{width} columns"
+            )
     return config
