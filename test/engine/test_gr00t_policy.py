@@ -236,3 +236,24 @@ def test_images_with_any_strides():
     for images in (flipped, read_only):
         other = dataclasses.replace(observation, images=images)
         np.testing.assert_array_equal(policy.infer(other, expected["noise"]).actions, plain)
+
+
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [
+        ("state", "mean_std_embedding_keys"),
+        ("action", "mean_std_embedding_keys"),
+        ("state", "sin_cos_embedding_keys"),
+    ],
+)
+def test_groups_that_isaac_encodes_otherwise_are_refused_by_name(part, key, tmp_path):
+    root = tmp_path / "checkpoint"
+    shutil.copytree(GOLDEN / FIXTURE, root)
+    content = json.loads((root / "processor_config.json").read_text())
+    kwargs = content["processor_kwargs"]
+    kwargs["apply_sincos_state_encoding"] = True
+    kwargs["modality_configs"]["new_embodiment"][part][key] = ["single_arm"]
+    (root / "processor_config.json").write_text(json.dumps(content))
+    with pytest.raises(PolicyError, match=rf"new_embodiment.{part}.{key}: single_arm: not support"):
+        load_policy(root, embodiment="new_embodiment")
+    load_policy(root, embodiment="libero_sim")

@@ -61,6 +61,7 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     kwargs = checkpoint.json("processor_config.json").get("processor_kwargs") or {}
     modalities = kwargs.get("modality_configs") or {}
     tag = choose(embodiment, tuple(modalities), path)
+    _refuse_other_encodings(kwargs, modalities[tag], f"{path}: modality_configs.{tag}")
     statistics = checkpoint.json("statistics.json")
     if tag not in statistics:
         raise PolicyError(
@@ -93,6 +94,22 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
         },
         gripper="sign" if tag == "libero_sim" else None,
     )
+
+
+def _refuse_other_encodings(
+    kwargs: Mapping[str, Any], modality: Mapping[str, Any], where: str
+) -> None:
+    """Isaac-GR00T can encode single groups otherwise than by their range; lerobot cannot."""
+    encodings = [("state", "mean_std_embedding_keys"), ("action", "mean_std_embedding_keys")]
+    if kwargs.get("apply_sincos_state_encoding"):
+        encodings.append(("state", "sin_cos_embedding_keys"))
+    for part, key in encodings:
+        named = (modality.get(part) or {}).get(key)
+        if named:
+            raise PolicyError(
+                f"{where}.{part}.{key}: {', '.join(map(str, named))}: not supported; expected none "
+                "(groups are normalised by min and max, or q01 and q99)"
+            )
 
 
 def choose(wanted: str | None, tags: tuple[str, ...], where: str) -> str:
