@@ -8,14 +8,14 @@ import time
 import pytest
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, Float64
 
 from phyai_ros import robots
 from phyai_ros.nodes import qos, robot_gate
 from phyai_ros.nodes.diagnostics import EdgeLog
 from phyai_ros.nodes.robot_gate import RobotGate
 from phyai_ros.nodes.streams import Stream
-from phyai_ros.robots.parts import Ready
+from phyai_ros.robots.parts import Ready, SpeedScaling
 
 TOPIC = "/driver/running"
 
@@ -83,3 +83,17 @@ def test_the_yes_of_a_driver_is_not_that_of_the_one_that_is_started_in_its_place
     assert world.gate.trouble() is not None  # it has said nothing
     second.publish(Bool(data=True))
     world.until(lambda: world.gate.trouble() is None)
+
+
+def test_a_speed_that_is_no_number_is_not_the_one_before(ros):
+    robot = robots.load("ur10e").model_copy(update={"speed_scaling": SpeedScaling(topic="/speed")})
+    node = rclpy.create_node("gate", context=ros)
+    gate = RobotGate(node, robot, EdgeLog(node.get_logger()), lambda: None)
+    gate._speed_stream.deliver(Float64(data=50.0))
+    assert (gate.trouble(), gate.factor) == (None, 0.5)
+    gate._speed_stream.deliver(Float64(data=float("nan")))
+    assert "has not said how fast it runs" in (gate.trouble() or "")
+    gate._speed_stream.deliver(Float64(data=100.0))
+    assert (gate.trouble(), gate.factor) == (None, 1.0)
+    gate.destroy()
+    node.destroy_node()
