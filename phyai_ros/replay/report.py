@@ -126,6 +126,7 @@ def plot(
         axes.set_ylabel(f"{what}\n|difference|, rad or m")
         axes.set_yscale("symlog", linthresh=1e-9)
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:g}")  # powers of ten would ask for a dozen more fonts
         axes.grid(alpha=0.3)
     bottom.set_xlabel("s into the bag")
     if len(worst):

@@ -8,16 +8,19 @@ import sqlite3
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from backports import zstd
 from compose import SECOND, STRING, Composer
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
-from phyai_ros.bags import unpack
+from phyai_ros.bags import definitions, unpack
 from phyai_ros.bags.mcap_scan import MAGIC
 from phyai_ros.bags.reader import CUT_OFF, Bag, BagError
+from phyai_ros.replay.replay import replay
 
 TIME = 1_700_000_000 * SECOND
 COUNT = 30
@@ -374,6 +377,51 @@ def test_a_definition_that_nobody_can_read_spoils_its_own_topic_alone(tmp_path):
         (message,) = bag.messages({"/add/_service_event"})
         with pytest.raises(BagError, match="its definition in the bag cannot be read"):
             bag.decode(message)
+
+
+# -- all of it together ------------------------------------------------------------------------
+
+
+def test_a_live_run_recorded_by_rosbag2_is_replayed_as_one_recorded_here(tmp_path, session):
+    """Split, compressed message by message, SQLite without definitions, other quality of service in
+    its metadata, and topics that nobody here knows: the same chunks and commands, bit for bit."""
+    golden = Path(__file__).parents[1] / "data" / "bags" / "gr00t"
+    other = tmp_path / "other"
+    with Bag(golden) as bag:
+        expected = replay(bag, session)
+        messages = list(bag.messages())
+    for i, part in enumerate((messages[: len(messages) // 2], messages[len(messages) // 2 :])):
+        writer = Writer(other / f"part{i}", version=8, storage_plugin=StoragePlugin.SQLITE3)
+        writer.set_compression(CompressionMode.MESSAGE, CompressionFormat.ZSTD)
+        with writer:
+            connections = {}
+            for m in part:
+                if m.topic not in connections:
+                    connections[m.topic] = writer.add_connection(
+                        m.topic, m.type, typestore=definitions.own()
+                    )
+                writer.write(connections[m.topic], m.time_ns, m.data)
+            unknown = writer.add_connection("/rosout", STRING, typestore=definitions.own())
+            writer.write(unknown, part[0].time_ns, b"\0\1\0\0 no string at all")
+        file = other / f"part{i}" / f"part{i}.db3"
+        with sqlite3.connect(file) as database:
+            database.execute("DELETE FROM message_definitions")
+            database.execute("UPDATE topics SET type = 'foo/msg/Bar' WHERE name = '/rosout'")
+        file.rename(other / f"run_{i}.db3")
+        metadata = other / f"part{i}" / "metadata.yaml"
+        information = yaml.safe_load(metadata.read_text())
+        metadata.unlink()
+    head = information["rosbag2_bagfile_information"]
+    head["relative_file_paths"] = ["run_0.db3", "run_1.db3"]
+    for topic in head["topics_with_message_count"]:
+        topic["topic_metadata"]["offered_qos_profiles"] = yaml.safe_dump(HUMBLE)
+    (other / "metadata.yaml").write_text(yaml.safe_dump(information))
+    with Bag(other) as bag:
+        assert bag.note == ""
+        found = replay(bag, session)
+    assert len(found["request_id"]) == 14
+    for name, array in expected.arrays.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
 # -- SQLite files whose writer was killed ------------------------------------------------------
