@@ -28,11 +28,12 @@ class History:
     def record(self) -> None:
         try:
             frame = self._source.aligner.assemble(self._source.now())
-        except NotReady:
-            return
+            moment = self._binding.observation(frame, "")
+        except (NotReady, ValueError):
+            return  # a request for this moment says why
         if self._moments and frame.stamp < self._moments[-1].stamp:
             self._moments.clear()  # time went back
-        self._moments.append(self._binding.observation(frame, ""))
+        self._moments.append(moment)
 
     def before(self, stamp: float) -> Sequence[Observation]:
         """Oldest first: for each step back from ``stamp`` the nearest moment kept, as far as there

@@ -8,6 +8,7 @@ import pytest
 from phyai_ros.control.align import NotReady, Reason
 from phyai_ros.engine.types import Observation
 from phyai_ros.nodes.history import History
+from phyai_ros.robots.errors import RobotError
 
 STEP = 0.1
 
@@ -67,3 +68,18 @@ def test_time_that_went_back_forgets_what_is_now_the_future():
 def test_what_is_kept_is_bounded(length):
     made = history([0.1 * k for k in range(100)], length)
     assert len(made._moments) == 2 * length + 1
+
+
+def test_a_moment_that_does_not_fit_the_checkpoint_is_left_out():
+    """A joint in another unit: the request's own answer says so. Here, in a timer of the executor,
+    it would have ended the node."""
+
+    def observation(frame, text):
+        if frame.stamp == 1.1:
+            raise RobotError("state: 'pan' is 57.3 where it was trained far within [-6, 6]")
+        return Observation({}, None, text, frame.stamp)
+
+    made = History(SimpleNamespace(step=STEP, observation=observation), Moments([1.0, 1.1, 1.2]), 2)
+    for _ in range(3):
+        made.record()
+    assert before(made, 1.3) == [1.2]
