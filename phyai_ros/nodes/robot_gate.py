@@ -85,7 +85,9 @@ class RobotGate:
 
     def _on_speed(self, message: Float64) -> None:
         if not math.isfinite(message.data):
-            self._speed = math.nan  # nothing is known now, least of all what was said before
+            # Nothing is known now, least of all what was said before.
+            self._speed, self.factor = math.nan, 1.0
+            self._on_change()
             raise ValueError(f"speed scaling: expected a number, found {message.data}")
         assert self._scaling is not None
         self._speed = min(max(message.data / self._scaling.full, 0.0), 1.0)

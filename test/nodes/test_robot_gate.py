@@ -93,6 +93,7 @@ def test_a_speed_that_is_no_number_is_not_the_one_before(ros):
     assert (gate.trouble(), gate.factor) == (None, 0.5)
     gate._speed_stream.deliver(Float64(data=float("nan")))
     assert "has not said how fast it runs" in (gate.trouble() or "")
+    assert gate.factor == 1.0
     gate._speed_stream.deliver(Float64(data=100.0))
     assert (gate.trouble(), gate.factor) == (None, 1.0)
     gate.destroy()
