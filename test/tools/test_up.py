@@ -50,6 +50,17 @@ def test_ctrl_c_while_the_arm_moves_stops_everything(tmp_path, watcher):
     assert "Traceback" not in run.text()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_last_command_of_a_stopped_run_is_at_rest(tmp_path, watcher, number):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_for(run, lambda s: watcher.moving() > 0.3, "an arm that moves fast")
+        run.process.send_signal(number)
+        run.finish()
+    watcher.hear_the_rest()
+    assert watcher.wrong == []
+    assert watcher.moving() == 0.0, watcher.commands[-3:]
+
+
 @pytest.mark.parametrize("delay", [0.2, 0.6, 1.2, 2.5])
 def test_ctrl_c_while_starting_leaves_nothing(tmp_path, delay):
     # The delays fall into imports, process start, discovery and model load; whichever it is, the

@@ -10,11 +10,16 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from std_msgs.msg import Float64MultiArray
 
+from phyai_ros import robots
 from phyai_ros.msg import HandoffState
 from phyai_ros.nodes import qos
+from phyai_ros.tools.soaking.limits import CommandCheck
+from phyai_ros.tools.soaking.watcher import bounds
 
 PATIENCE = 90.0
 
@@ -82,18 +87,42 @@ class Up:
 
 
 class Watcher:
-    """Hears /phyai/handoff_state in the run's domain."""
+    """Hears /phyai/handoff_state and the UR10e's commands in the run's domain. wrong: what is wrong
+    with the commands, by an arithmetic that shares nothing with the guard's."""
 
     def __init__(self, domain):
-        self.states = []
+        self.states, self.commands, self.wrong = [], [], []
+        self._check = CommandCheck(bounds(robots.load("ur10e")))
         self._context = rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
         self._node = rclpy.create_node("watcher", context=self._context)
         self._node.create_subscription(
             HandoffState, "phyai/handoff_state", self.states.append, qos.handoff_state()
         )
+        topic = "/forward_position_controller/commands"
+        self._node.create_subscription(Float64MultiArray, topic, self._on_command, 1000)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
+
+    def _on_command(self, message, info):
+        self.commands.append(np.array(message.data))
+        sent = info["source_timestamp"] / 1e9
+        number = info["publication_sequence_number"]
+        sender = bytes(info["publisher_gid"]["data"])
+        self.wrong += self._check(self.commands[-1], sent, sender, number, None)
+
+    def moving(self):
+        """rad/s of the fastest joint, by the two newest commands."""
+        period = robots.load("ur10e").period
+        return np.abs(np.diff(self.commands[-2:], axis=0)).max(initial=0.0) / period
+
+    def hear_the_rest(self):
+        """What was on its way when the run ended."""
+        heard = -1
+        while heard != len(self.commands):
+            heard, end = len(self.commands), time.monotonic() + 0.3
+            while time.monotonic() < end:
+                self._executor.spin_once(timeout_sec=0.05)
 
     def wait_for(self, up, condition, what):
         end = time.monotonic() + PATIENCE
