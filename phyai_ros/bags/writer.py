@@ -13,6 +13,7 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, W
 from rosbags.rosbag2.metadata import dump_qos_v8
 
 from phyai_ros.bags import definitions
+from phyai_ros.bags.write_behind import WriteBehind, open_small
 
 VERSION: Literal[8] = 8
 """Of metadata.yaml: the newest that Humble's ``ros2 bag info`` reads too."""
@@ -35,6 +36,10 @@ class BagWriter:
         if compress:
             self._writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
         self._writer.open()
+        opened: Any = self._writer.storage
+        if storage == "mcap":
+            self._reopen(opened)
+        self._behind = WriteBehind(opened.path)
         self._types = definitions.own()
         self._connections: dict[str, Any] = {}
         # Surely in the file: bytes and chunks of MCAP, messages by connection.
@@ -78,15 +83,25 @@ class BagWriter:
             self._good = storage.bio.tell(), len(storage.chunks)
         else:
             storage.conn.commit()
+        self._behind.advance()
         self._good_counts = dict(self._writer.counts)
 
     def close(self) -> None:
         self._writer.close()
+        self._behind.close()
+
+    @staticmethod
+    def _reopen(storage: Any) -> None:
+        """rosbags' file would write every chunk at once."""
+        at = storage.bio.tell()
+        storage.bio.close()
+        storage.bio = open_small(storage.path, at)
 
     def rescue(self) -> str | None:
         """After a failed write: keep what is surely in the file and finish it as far as the disk
         allows. Why it could not be finished, or None; it is readable either way."""
         storage: Any = self._writer.storage
+        self._behind.close()
         if storage is None:
             return None
         self._writer.counts = {c: self._good_counts.get(c, 0) for c in self._writer.counts}
@@ -111,8 +126,7 @@ class BagWriter:
             storage.bio.close()
         with storage.path.open("r+b") as file:
             file.truncate(size)
-        storage.bio = storage.path.open("r+b")
-        storage.bio.seek(size)
+        storage.bio = open_small(storage.path, size)
         del storage.chunks[chunks:]
         storage.chunk = type(storage.chunk)(2**63 - 1, 0, type(storage.chunk.bio)(), {})
         storage.channel_stats = dict(self._writer.counts)
