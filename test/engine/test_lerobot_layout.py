@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
 
 from phyai_ros.engine.models.lerobot import read_layout
@@ -213,3 +214,39 @@ def test_such_a_checkpoint_without_one_statistic_is_refused_by_name(act: Path) -
     save_file(weights, act / "model.safetensors")
     with pytest.raises(PolicyError, match=r"model\.safetensors.*observation\.state\.std is absent"):
         read_everything(act)
+
+
+def edited(tmp_path, fixture, file, edit):
+    root = tmp_path / fixture
+    shutil.copytree(GOLDEN / fixture, root)
+    content = json.loads((root / file).read_text())
+    edit(content["steps"])
+    (root / file).write_text(json.dumps(content))
+    return root
+
+
+@pytest.mark.parametrize("fixture", ["diffusion", "pi05", "smolvla"])
+@pytest.mark.parametrize("file", ["policy_preprocessor.json", "policy_postprocessor.json"])
+def test_a_step_that_is_not_done_here_is_refused(tmp_path, fixture, file):
+    """ACT alone crops in a step of its own."""
+    step = {"registry_name": "image_crop_resize_processor", "config": {"resize_size": [32, 32]}}
+    root = edited(tmp_path, fixture, file, lambda steps: steps.insert(0, step))
+    with pytest.raises(PolicyError, match=f"{file}: step 'image_crop_resize_processor' is not sup"):
+        load_policy(root)
+
+
+def test_observations_that_the_normaliser_leaves_out_are_not_normalised(tmp_path):
+    """LeRobot's normalize_observation_keys: the other observations pass as they are."""
+
+    def leave_out(steps):
+        (step,) = [s for s in steps if s["registry_name"] == "normalizer_processor"]
+        step["config"]["normalize_observation_keys"] = ["observation.images.top"]
+
+    policy = load_policy(edited(tmp_path, "act", "policy_preprocessor.json", leave_out))
+    (given,) = check_inputs.observations(policy.spec, 1)
+    state = policy.adapter.prepare([given]).state
+    np.testing.assert_array_equal(state[0], given.state[: state.shape[1]].astype(np.float32))
+    before = load_policy(GOLDEN / "act").adapter.prepare([given])
+    after = policy.adapter.prepare([given])
+    assert torch.equal(after.images[0], before.images[0])
+    assert not torch.equal(after.images[1], before.images[1])

@@ -9,7 +9,7 @@ that names the file, the key, what was expected and what there is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from phyai_ros.engine.files import check_inside, is_own_file, read_json
-from phyai_ros.engine.models import lerobot_legacy
+from phyai_ros.engine.models import lerobot_legacy, lerobot_steps
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
 CONFIG = "config.json"
@@ -187,10 +187,15 @@ class Layout:
         )
 
 
-def read_layout(directory: str | Path, config: Mapping[str, Any] | None = None) -> Layout:
+def read_layout(
+    directory: str | Path,
+    config: Mapping[str, Any] | None = None,
+    also: Collection[str] = (),
+) -> Layout:
     """Read everything of a LeRobot checkpoint but its weights.
 
-    config: config.json's content where the caller has read it already. Raises PolicyError.
+    config: config.json's content where the caller has read it already. also: processor steps that
+    the family does beside those of ``lerobot_steps.KNOWN``. Raises PolicyError.
     """
     directory = Path(directory)
     config_file = directory / CONFIG
@@ -202,6 +207,8 @@ def read_layout(directory: str | Path, config: Mapping[str, Any] | None = None) 
         pipelines = _legacy_pipelines(directory, inputs, outputs)
     if pipelines is None:
         pipelines = _pipeline(directory, PREPROCESSOR), _pipeline(directory, POSTPROCESSOR)
+    for pipeline in pipelines:
+        lerobot_steps.check(pipeline.file, [step.name for step in pipeline.steps], also)
     return Layout(directory, config, inputs, outputs, *pipelines)
 
 
@@ -306,6 +313,9 @@ def _normalisation(step: Step, feature: Feature, config: Mapping[str, Any]) -> N
     if not isinstance(mapping, Mapping):
         raise PolicyError(f"{step.file}: norm_map: expected an object, found {mapping!r}")
     mode = str(mapping.get(feature.kind, "IDENTITY"))
+    only = step.config.get("normalize_observation_keys")
+    if only is not None and feature.kind != "ACTION" and feature.key not in only:
+        mode = "IDENTITY"
     if mode not in STATISTICS_OF:
         raise PolicyError(
             f"{step.file}: norm_map[{feature.kind}] is {mode!r}; known: {sorted(STATISTICS_OF)}"

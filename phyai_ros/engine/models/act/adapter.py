@@ -120,7 +120,7 @@ def load(
 ) -> ActAdapter:
     """Raises PolicyError naming what does not fit; also where an embodiment is asked for."""
     refuse_embodiment(checkpoint.root, "act", embodiment)
-    layout = read_layout(checkpoint.root, checkpoint.config)
+    layout = read_layout(checkpoint.root, checkpoint.config, (CropResize.STEP,))
     vectors = Vectors(layout)
     config = ActConfig.parse(
         checkpoint.config,

@@ -22,13 +22,14 @@ _PACK = "groot_n1_7_pack_inputs_v1"
 _ENCODE = "groot_n1_7_vlm_encode_v1"
 _DECODE = "groot_n1_7_action_decode_v1"
 _DECODE_FLAT = "groot_action_unpack_unnormalize_v2"
+_STEPS = (_PACK, _ENCODE, _DECODE, _DECODE_FLAT)
 _STATE, _ACTION = "observation.state", "action"
 _IMAGES = "observation.images."
 
 
 def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     """Raises PolicyError when a step, the tag, or a part of it is missing."""
-    layout = read_layout(checkpoint.root, checkpoint.config)
+    layout = read_layout(checkpoint.root, checkpoint.config, _STEPS)
     pack = layout.preprocessor.require(_PACK)
     encode = layout.preprocessor.require(_ENCODE)
     where = f"{layout.preprocessor.file}: {_PACK}"
