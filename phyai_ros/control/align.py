@@ -189,7 +189,9 @@ class ObservationAligner:
         ages = {name: now - stamp for name, stamp in stamps.items()}
         joints = {}
         for name, buffer in self._joints.items():
-            joints[name] = buffer.at(anchor, now, self.config.joint_max_age, self._sources)
+            joints[name] = buffer.at(
+                anchor, now, self.config.joint_max_age, self._sources, self.config.future
+            )
             ages[name] = now - buffer.stamps[-1]
         return Frame(
             stamp=anchor,

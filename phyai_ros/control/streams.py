@@ -161,10 +161,16 @@ class JointBuffer(Stream):
         self.insert(stamp, position)
 
     def at(
-        self, anchor: float, now: float, max_age: float, seen: Mapping[str, Iterable[str]]
+        self,
+        anchor: float,
+        now: float,
+        max_age: float,
+        seen: Mapping[str, Iterable[str]],
+        future: float,
     ) -> float:
         """Position at a time, interpolated between its neighbours; the newest one if none is newer
-        than the anchor. seen: publisher -> joint names it brings. Raises NotReady."""
+        than the anchor. seen: publisher -> joint names it brings. future: how far ahead of ``now``
+        its newest stamp may be. Raises NotReady."""
         if self.bad_stamp > (self.stamps[-1] if self.stamps else 0.0):
             raise NotReady(Reason.NON_FINITE, self.name, f"position is {self.bad_value}")
         if not self.stamps and seen and not self.dropped["zero_stamp"]:
@@ -186,6 +192,11 @@ class JointBuffer(Stream):
         if age > max_age:
             raise NotReady(
                 Reason.TOO_OLD, self.name, f"newest is {age:.3f} s old, allowed {max_age:g} s"
+            )
+        if -age > future:
+            # What is stamped with the images' time was measured before: it would be taken for new.
+            raise NotReady(
+                Reason.FUTURE_STAMP, self.name, f"stamped {-age:.3f} s ahead of this clock"
             )
         before = self.not_after(anchor)
         if before is None:

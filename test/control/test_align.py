@@ -328,3 +328,20 @@ def test_an_arm_that_was_set_elsewhere_is_believed_again_after_a_moment():
         if k == 5:
             assert refusal(aligner, at) == (Reason.JUMPING, "a")
     assert aligner.assemble(at).joints["a"] == 3.0
+
+
+@pytest.mark.parametrize(("ahead", "refused"), [(0.04, False), (0.3, True), (3.0, True)])
+def test_a_joint_whose_clock_is_ahead_is_refused_by_name(ahead, refused):
+    """By its stamps it would be younger than the picture, and is older: the policy would see a
+    picture of now with the joints of a moment ago."""
+    aligner = make(("scene",), ("a",))
+    for k in range(500):
+        now = T + 0.01 * k
+        aligner.add_joints("js", now + ahead, {"a": now - T})
+        if k % 3 == 0:
+            aligner.add_image("scene", now, image(k % 250))
+    if refused:
+        assert refusal(aligner, now) == (Reason.FUTURE_STAMP, "a")
+        assert aligner.trouble(now).reason is Reason.FUTURE_STAMP
+    else:
+        assert aligner.assemble(now).joints["a"] == pytest.approx(now - T, abs=0.06)
