@@ -48,8 +48,12 @@ def needs() -> dict[str, Callable[[], bool]]:
         f"{python}-dev": _python_headers,
         "libegl1": _library("EGL"),
         "libgl1-mesa-dri": _software_gl,
-        "libosmesa6": _library("OSMesa"),
     }
+
+
+FALLBACK = "libosmesa6"
+"""The simulator's second renderer. Distributions with Mesa 25.1 and later have it no more, so it is
+asked for beside the others and nothing depends on the answer."""
 
 
 def missing() -> list[str]:
@@ -73,6 +77,9 @@ def install() -> None:
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     subprocess.run([*prefix, "apt-get", "update", "-qq"], check=False, env=environment)
     done = subprocess.run([*prefix, *command, "-qq"], check=False, env=environment)
+    if not _library("OSMesa")():
+        beside = [*prefix, *command[: -len(packages)], FALLBACK, "-qq"]
+        subprocess.run(beside, check=False, env=environment, stderr=subprocess.DEVNULL)
     still = missing()
     if done.returncode or still:
         sys.exit(

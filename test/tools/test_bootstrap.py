@@ -112,6 +112,24 @@ def test_packages_are_installed_by_apt_where_that_is_allowed(monkeypatch, tmp_pa
     assert "install -y --no-install-recommends libosmesa6" in log.read_text()
 
 
+def test_a_distribution_without_the_second_renderer_is_fine(monkeypatch, tmp_path):
+    """OSMesa left Mesa with 25.1."""
+    log = tmp_path / "log"
+    fake = tmp_path / "apt-get"
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {log}\ncase "$@" in *osmesa*) exit 100;; esac\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(system_packages, "_privilege", list)
+    monkeypatch.setattr(system_packages, "_library", lambda name: lambda: False)
+    needs = {"libegl1": lambda: log.exists() and "libegl1" in log.read_text()}
+    monkeypatch.setattr(system_packages, "needs", lambda: needs)
+    system_packages.install()
+    assert [line.split()[-2] for line in log.read_text().splitlines()[1:]] == [
+        "libegl1",
+        "libosmesa6",
+    ]
+
+
 def test_apt_that_fails_says_what_is_still_missing(monkeypatch, tmp_path):
     fake = tmp_path / "apt-get"
     fake.write_text("#!/bin/sh\nexit 100\n")
