@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from phyai_ros.engine.types import Observation, PolicySpec
-from phyai_ros.robots import columns, trained
+from phyai_ros.robots import columns
 from phyai_ros.robots.config_files import validate
 from phyai_ros.robots.errors import RobotError
 from phyai_ros.robots.mapping import Mapping as ValueMapping
 from phyai_ros.robots.model_config import ModelConfig
 from phyai_ros.robots.robot import Robot
+from phyai_ros.robots.trained import Trained
 
 
 class FrameLike(Protocol):
@@ -65,9 +66,8 @@ class Binding:
         self._state_maps = self._maps("state")
         self._command_maps = self._maps("command")
         self._relative = self._relative_joints()
-        self._lowest, self._highest = trained.bounds(spec)
-        constant = [not isinstance(column, str) for column in self._state]
-        self._lowest[constant], self._highest[constant] = -np.inf, np.inf
+        self._trained = Trained(spec, np.array([self._scale(column) for column in self._state]))
+        self._trained.ignore(np.array([not isinstance(column, str) for column in self._state]))
         # Column of the action row behind each joint, in the robot's order.
         self._column = [self._action.index(name) for name in self.joint_names]
 
@@ -80,6 +80,14 @@ class Binding:
             overrides.append(getattr(joint, f"{side}_mapping"))
             maps[name] = next(mapping for mapping in overrides if mapping is not None)
         return maps
+
+    def _scale(self, column: str | float) -> float:
+        """The checkpoint's units in one of the robot's, over a joint's whole travel."""
+        if not isinstance(column, str):
+            return 1.0
+        travel = np.array(self.robot.joints[column].position, np.float64)
+        ends = self._state_maps[column].to_model(travel)
+        return float((ends[1] - ends[0]) / (travel[1] - travel[0]))
 
     def _relative_joints(self) -> frozenset[str]:
         if self.config.relative is not None:
@@ -120,13 +128,12 @@ class Binding:
         if not np.isfinite(out).all():
             bad = [str(self._state[i]) for i in np.flatnonzero(~np.isfinite(out))]
             raise RobotError(f"state: {bad} are not finite numbers")
-        wild = np.flatnonzero((out < self._lowest) | (out > self._highest))
+        wild = self._trained.outside(out)
         if len(wild):
             i = int(wild[0])
             raise RobotError(
-                f"state: {self._state[i]!r} is {out[i]:g} where {self.spec.checkpoint} was trained "
-                f"far within [{self._lowest[i]:g}, {self._highest[i]:g}]: are its unit, sign and "
-                f"column right? ({self.robot.source}, {self._where})"
+                f"state: {self._state[i]!r} is {self._trained.why(i, float(out[i]))} "
+                f"({self.spec.checkpoint}, {self.robot.source}, {self._where})"
             )
         return out
 

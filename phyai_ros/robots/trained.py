@@ -10,22 +10,49 @@ from phyai_ros.engine.types import FeatureSpec, PolicySpec
 FAR = 10.0
 """Times the range of the training data by which a value lies outside it when its unit is wrong."""
 LEAST = 0.1
-"""Of the checkpoint's unit: a joint that hardly moved in training has at least this range."""
+"""rad or m: a joint that hardly moved in training counts as one that moved through so much."""
 
 
-def bounds(spec: PolicySpec) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper [state_dim], in the checkpoint's unit, far outside of everything it was
-    trained on; infinite where its statistics do not tell. A value beyond was 180 / pi times too
-    large, or is of another joint: the network would be asked about something it cannot know."""
-    lower, upper = [], []
-    for feature in spec.state:
-        low, high = _trained(feature)
-        margin = FAR * np.maximum(high - low, LEAST)
-        lower.append(low - margin)
-        upper.append(high + margin)
-    if not lower:
-        return np.full(spec.state_dim, -np.inf), np.full(spec.state_dim, np.inf)
-    return np.concatenate(lower), np.concatenate(upper)
+class Trained:
+    """low, high: [state_dim], what training saw, in the checkpoint's unit; infinite where its
+    statistics do not tell. A state outside ``lower`` or ``upper`` is so far away that the network
+    would be asked about something it cannot know.
+
+    scale: [state_dim], the checkpoint's units in one of the robot's.
+    """
+
+    def __init__(self, spec: PolicySpec, scale: np.ndarray) -> None:
+        seen = [_trained(feature) for feature in spec.state]
+        self.low = np.concatenate([low for low, _ in seen] or [np.full(spec.state_dim, -np.inf)])
+        self.high = np.concatenate([high for _, high in seen] or [np.full(spec.state_dim, np.inf)])
+        margin = FAR * np.maximum(self.high - self.low, LEAST * np.abs(scale))
+        self.lower, self.upper = self.low - margin, self.high + margin
+
+    def ignore(self, columns: np.ndarray) -> None:
+        """columns: bool [state_dim], of which any value will do."""
+        self.lower[columns], self.upper[columns] = -np.inf, np.inf
+
+    def outside(self, state: np.ndarray) -> np.ndarray:
+        """Columns of a state [state_dim] that are too far away."""
+        return np.flatnonzero((state < self.lower) | (state > self.upper))
+
+    def why(self, column: int, value: float) -> str:
+        """What is known of a column's value that is too far away, and what it can come of."""
+        low, high = float(self.low[column]), float(self.high[column])
+        others = (
+            ("degrees taken for radians", np.deg2rad(value)),
+            ("radians taken for degrees", np.rad2deg(value)),
+            ("the sign", -value),
+        )
+        near = 0.1 * (high - low)
+        unit = [name for name, other in others if low - near <= other <= high + near]
+        hint = f" ({' or '.join(unit)} would explain it)" if unit else ""
+        return (
+            f"{value:g}, where training saw {low:g} to {high:g}; beyond {self.lower[column]:g} to "
+            f"{self.upper[column]:g} no answer means anything. Either the joint stands where it "
+            "never was in training: move it there; or the number is not the one that the "
+            f"checkpoint means: unit, sign or column{hint}"
+        )
 
 
 def _trained(feature: FeatureSpec) -> tuple[np.ndarray, np.ndarray]:

@@ -224,7 +224,7 @@ def test_a_state_in_another_unit_than_trained_is_refused_by_name(kind):
     arm = FeatureSpec("single_arm", 6, kind, statistics=RANGES[kind])
     binding = bind(state=(arm, FeatureSpec("gripper", 1, "min_max")))
     degrees = {name: np.degrees(value) for name, value in frame(elbow_joint=1.2).joints.items()}
-    with pytest.raises(RobotError, match=r"'elbow_joint' is 68.7549 .* are its unit, sign and col"):
+    with pytest.raises(RobotError, match=r"'elbow_joint' is 68.7549, where .*: unit, sign or col"):
         binding.state({**frame().joints, "elbow_joint": degrees["elbow_joint"]})
     # A posture that training never saw is the policy's to cope with.
     assert binding.state(frame(elbow_joint=-6.2).joints)[2] == -6.2
@@ -235,7 +235,42 @@ def test_a_joint_that_hardly_moved_in_training_may_move():
     arm = FeatureSpec("single_arm", 6, "min_max", statistics=still)
     binding = bind(state=(arm, FeatureSpec("gripper", 1, "min_max")))
     binding.state(frame(shoulder_pan_joint=-0.6).joints)
-    with pytest.raises(RobotError, match="'shoulder_pan_joint' is 2"):
+    with pytest.raises(RobotError) as caught:
+        binding.state(frame(shoulder_pan_joint=2.0).joints)
+    said = str(caught.value)
+    assert "'shoulder_pan_joint' is 2, where training saw 0.3 to 0.3001" in said
+    for reason in ("stands where it never was in training: move it there", "unit, sign or column"):
+        assert reason in said
+    assert "would explain it" not in said, "neither unit nor sign would"
+
+
+@pytest.mark.parametrize(
+    ("value", "explained"),
+    [(17.19, "degrees taken for radians"), (-0.3, ""), (-2.0, "")],
+)
+def test_what_would_explain_a_wild_value_is_named(value, explained):
+    still = {"min": np.full(6, 0.299), "max": np.full(6, 0.301)}
+    arm = FeatureSpec("single_arm", 6, "min_max", statistics=still)
+    binding = bind(state=(arm, FeatureSpec("gripper", 1, "min_max")))
+    joints = {**frame().joints, "shoulder_pan_joint": value}
+    if value == -0.3:  # half a radian away is a posture
+        assert binding.state(joints)[0] == -0.3
+        return
+    with pytest.raises(RobotError) as caught:
+        binding.state(joints)
+    assert explained in str(caught.value)
+    assert ("would explain it" in str(caught.value)) == bool(explained)
+
+
+def test_how_far_is_far_does_not_depend_on_the_checkpoints_unit():
+    """In degrees a joint that hardly moved in training was refused a degree away."""
+    still = {"min": np.array([17.0, *[-9.0] * 5]), "max": np.array([17.1, *[9.0] * 5])}
+    arm = FeatureSpec("single_arm", 6, "min_max", statistics=still)
+    degrees = {"state": {"kind": "affine", "scale": 57.29578}}
+    mappings = {"mappings": {"shoulder_pan_joint": {**degrees, "command": degrees["state"]}}}
+    binding = bind(config={**CONFIG, **mappings}, state=(arm, FeatureSpec("gripper", 1, "min_max")))
+    binding.state(frame(shoulder_pan_joint=-0.6).joints)
+    with pytest.raises(RobotError, match="'shoulder_pan_joint' is 114"):
         binding.state(frame(shoulder_pan_joint=2.0).joints)
 
 
