@@ -33,24 +33,27 @@ class Closing:
 
 class StallDetector:
     """grippers: joint -> where it is closed. ticks: executed ticks without a command before it is
-    called a stall. change: a command that moves a gripper by more than this starts anew."""
+    called a stall. change: a command that moves a gripper by more than this starts anew. Either is
+    one for all, or one for each gripper."""
 
     def __init__(
         self,
         names: Sequence[str],
         grippers: Mapping[str, Closing],
-        ticks: int,
-        change: float = 1e-3,
+        ticks: int | Mapping[str, int],
+        change: float | Mapping[str, float] = 1e-3,
     ) -> None:
         unknown = [g for g in grippers if g not in names]
         if unknown:
             raise ValueError(f"grippers {unknown}: expected some of {list(names)}")
-        if ticks < 1 or not change > 0:
+        patience = ticks if isinstance(ticks, Mapping) else dict.fromkeys(names, ticks)
+        least = change if isinstance(change, Mapping) else dict.fromkeys(names, change)
+        if min(patience.values()) < 1 or not min(least.values()) > 0:
             raise ValueError(f"expected ticks >= 1 and change > 0, found {ticks}, {change}")
         self.count = 0
-        self._watched = [(list(names).index(g), g, grippers[g]) for g in grippers]
-        self._ticks = ticks
-        self._change = change
+        self._watched = [
+            (list(names).index(g), g, grippers[g], patience[g], least[g]) for g in grippers
+        ]
         self._reference: dict[str, tuple[float, int]] = {}
 
     def update(self, executing: bool, command: np.ndarray | None) -> str:
@@ -58,17 +61,17 @@ class StallDetector:
         stalled = ""
         if not executing or command is None:
             return stalled
-        for column, name, closing in self._watched:
+        for column, name, closing, ticks, change in self._watched:
             position = float(command[column])
             last, still = self._reference.get(name, (position, 0))
-            if abs(position - last) > self._change or not closing.holds(position):
+            if abs(position - last) > change or not closing.holds(position):
                 self._reference[name] = (position, 0)
                 continue
             still += 1
             self._reference[name] = (last, still)
-            if still >= self._ticks:
+            if still >= ticks:
                 stalled = name
-                self.count += still == self._ticks
+                self.count += still == ticks
         return stalled
 
     def clear(self) -> None:

@@ -22,7 +22,7 @@ def workspace(robot: Robot) -> Workspace | None:
 
 def stall_detector(robot: Robot, period: float) -> StallDetector | None:
     """For the handoff, None for a robot without grippers. period: control tick, seconds."""
-    grippers, seconds = {}, []
+    grippers, ticks, change = {}, {}, {}
     for name, joint in robot.joints.items():
         if joint.gripper is not None:
             low, high = joint.position
@@ -30,13 +30,11 @@ def stall_detector(robot: Robot, period: float) -> StallDetector | None:
             quarter = 0.25 * (high - low)
             inward = quarter if closed < 0.5 * (low + high) else -quarter
             grippers[name] = Closing(closed, closed + inward)
-            seconds.append(joint.gripper.stall_after)
+            ticks[name] = max(1, round(joint.gripper.stall_after / period))
+            change[name] = 0.02 * (high - low)
     if not grippers:
         return None
-    change = min(
-        0.02 * (j.position[1] - j.position[0]) for n, j in robot.joints.items() if n in grippers
-    )
-    return StallDetector(robot.joint_names, grippers, round(min(seconds) / period), change)
+    return StallDetector(robot.joint_names, grippers, ticks, change)
 
 
 def tracking_watch(robot: Robot, period: float) -> TrackingWatch | None:

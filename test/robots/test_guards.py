@@ -104,3 +104,20 @@ def test_a_robot_may_go_without_the_watch(tmp_path):
     file = tmp_path / "bare.yaml"
     file.write_text("extends: ur10e\ntracking: null\n")
     assert guards.tracking_watch(robots.load(file), 0.05) is None
+
+
+def test_each_gripper_has_its_own_patience_and_its_own_travel(tmp_path):
+    """Two arms: one holds what it carries for long, the other has a hundred times the travel."""
+    limits = "velocity: 1.0, acceleration: 4.0"
+    file = tmp_path / "two.yaml"
+    file.write_text(
+        "name: two\ncontrol_rate: 20\njoint_state_topics: [/joint_states]\n"
+        "joints:\n"
+        f"  quick: {{unit: m, position: [0.0, 0.02], {limits}, gripper: {{stall_after: 1.0}}}}\n"
+        f"  slow: {{unit: rad, position: [0.0, 2.0], {limits}, gripper: {{stall_after: 4.0}}}}\n"
+        "cameras: {scene: {topic: /scene}}\noutput: {topic: /commands}\n"
+    )
+    stall = guards.stall_detector(robots.load(file), 0.05)
+    said = [stall.update(True, np.array([0.0, 0.01 * (k % 2)])) for k in range(100)]
+    assert said.index("quick") == 19
+    assert said.index("slow") == 79  # it trembles by less than a fiftieth of its travel
