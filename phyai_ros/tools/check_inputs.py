@@ -108,8 +108,10 @@ def embodiments(directory: Path) -> list[str]:
 def recorded(directory: Path, spec_of: Callable[[str | None], PolicySpec]) -> list[Recorded]:
     """The end-to-end cases of a fixture: cases.json and cases.safetensors, where a case has
     ``e2e.raw.<camera>``, ``e2e.state``, ``e2e.noise`` and ``e2e.action_chunk`` (or ``e2e.action``),
-    or the same under ``rollout.`` with one entry a control step. spec_of: embodiment tag (None
-    where the case names none) -> the policy's spec. Raises PolicyError by file."""
+    or the same under ``rollout.`` with one entry a control step (and one ``step_noise`` a planning,
+    where the sampler draws at every step). ``environment_state`` follows the state. spec_of:
+    embodiment tag (None where the case names none) -> the policy's spec. Raises PolicyError by
+    file."""
     listed, arrays = _read(directory)
     found: list[Recorded] = []
     for case in listed:
@@ -167,12 +169,17 @@ def _rollout(
     case: dict[str, Any], data: dict[str, torch.Tensor], spec: PolicySpec
 ) -> Iterator[Recorded]:
     frames = _images(data, "rollout.raw.", spec)
-    states, expected = data["rollout.state"].numpy(), data["rollout.actions"].double().numpy()
+    expected = data["rollout.actions"].double().numpy()
+    parts = ("rollout.state", "rollout.environment_state")
+    states = torch.cat([data[k] for k in parts if k in data], dim=-1).numpy()
     moments = [
         Observation({k: v[t] for k, v in frames.items()}, state, _instruction(case))
         for t, state in enumerate(states)
     ]
-    for plan, draw in enumerate(data["rollout.noise"]):
+    draws = data["rollout.noise"]
+    if "rollout.step_noise" in data:
+        draws = torch.cat([draws[:, None], data["rollout.step_noise"]], dim=1)
+    for plan, draw in enumerate(draws):
         t = plan * spec.horizon
         earlier = tuple(moments[max(0, t - spec.history) : t])
         yield Recorded(
