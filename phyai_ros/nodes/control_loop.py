@@ -103,11 +103,14 @@ class ControlLoop:
             else:
                 self._published.append((chunk.request_id, published))
                 self._observed.append((chunk.request_id, chunk.stamp))
-                asked = dict(self._asked).get(chunk.request_id)
-                if asked is not None:
-                    self._observed_before = asked - chunk.stamp
+                self._observed_before = self._before(chunk)
 
         self.post(accept)
+
+    def _before(self, chunk: Chunk) -> float:
+        before = dict(self._asked).get(chunk.request_id, math.nan) - chunk.stamp
+        plausible = abs(before) <= self._handoff.config.max_chunk_age  # else of another clock
+        return before if plausible else self._observed_before
 
     def _place(self, stamp: float, now: float) -> float:
         """Program time of an observation; one that is too old by the clock keeps its age, however

@@ -184,3 +184,18 @@ def test_an_answer_that_takes_long_is_waited_for_however_slow_the_arm_is():
     cell.run(PERIOD)
     assert cell.handoff.counters.accepted_chunks > 5
     assert late <= 8  # before the first answers had been measured, and not since
+
+
+@pytest.mark.parametrize("stamp", [1.0, 2 * START])
+def test_an_answer_from_another_clock_does_not_move_what_is_left_over(stamp):
+    """At 2 * START the request's time would not even fit into its message."""
+    cell = Cell(0.5)
+    cell.run(4.0)
+    own, foreign = cell.answer, cell.requests[-1].request_id + 1
+    cell.answer = lambda request, seen: own(
+        request, stamp if request.request_id == foreign else seen
+    )
+    cell.run(4.0)
+    assert any(request.request_id > foreign for request in cell.requests)
+    asked = [(r.first_time, cell.asked[r.request_id]) for r in cell.requests if len(r.leftover)]
+    assert all(abs(first - at) < 2.0 for first, at in asked)
