@@ -9,6 +9,7 @@ a file that stays in the page cache fills the memory; then the kernel clears up,
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 from pathlib import Path
@@ -20,7 +21,12 @@ STEP = 1 << 20
 """Bytes that are sent to the disk, or forgotten, at once."""
 LAG = 32 << 20
 """Bytes behind the end of the file at which they are forgotten: on the disk by then, where it is
-quick enough; where it is not they stay in the cache, so that a slow disk is made up for as ever."""
+quick enough; what is not stays in the cache."""
+
+_SYNC_FILE_RANGE_WRITE = 2  # fcntl.h
+_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 class _SmallWrites(io.FileIO):
@@ -44,17 +50,15 @@ class WriteBehind:
         self._sent = 0
 
     def advance(self) -> None:
-        """After a write. Waits for nothing."""
+        """After a write. Waits only where the disk's own queue is full."""
         size = os.fstat(self._file).st_size
         while size - self._sent >= STEP:
-            # Linux begins to write out what is dirty, and forgets what is not.
-            self._forget(self._sent)
-            self._forget(self._sent - LAG)
+            if _sync_file_range is not None:  # else the kernel begins when it likes
+                _sync_file_range(self._file, self._sent, STEP, _SYNC_FILE_RANGE_WRITE)
+            if self._sent >= LAG:
+                old = self._sent - LAG
+                os.posix_fadvise(self._file, old, STEP, os.POSIX_FADV_DONTNEED)
             self._sent += STEP
-
-    def _forget(self, start: int) -> None:
-        if start >= 0:
-            os.posix_fadvise(self._file, start, STEP, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         if self._file >= 0:
