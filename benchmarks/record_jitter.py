@@ -3,7 +3,10 @@
 
 The graph of benchmarks/handoff.py (handoff at 100 Hz, policy_node inferring, three 640x480 cameras
 at 30 Hz), watched in turns: a stretch without the recorder, one with it, and so on, in one run, so
-that what else the machine does falls on both. Adds a row to benchmarks/results/record.jsonl.
+that what else the machine does falls on both; every other turn in the other order. With
+``--plainly`` stretches of a recorder that writes its file without regard for others take turns too.
+How much a recorder disturbs depends on how full the machine's page cache is, so the row says it.
+Adds a row to benchmarks/results/record.jsonl.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ import record
 SETTLE = 2.0
 """Seconds after the recorder began or ended that are left out."""
 WORST_MISSED = 0
+RECORDERS = {
+    "with": ("-m", "phyai_ros.tools", "record"),
+    "plainly": (Path(__file__).with_name("record_plainly.py"),),
+}
 ALLOWED = 0.5
 """ms by which recording may raise the p99: a quarter of the bound on the whole."""
 
@@ -39,18 +46,21 @@ def stretch(watcher: handoff.Watcher, seconds: float) -> tuple[list[float], int]
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> dict:
-    jitter: dict[bool, list[float]] = {False: [], True: []}
-    missed, recorded = {False: 0, True: 0}, 0
-    total = 2 * arguments.turns * (arguments.seconds + SETTLE + 10.0)
+    kinds = ("without", "with", *(["plainly"] if arguments.plainly else []))
+    jitter: dict[str, list[float]] = {kind: [] for kind in kinds}
+    missed = dict.fromkeys(kinds, 0)
+    recorded = 0
+    free = free_mb()
+    total = len(kinds) * arguments.turns * (arguments.seconds + SETTLE + 10.0)
     with handoff.running(arguments, folder, total) as watcher:
         robot = folder / "ur10e_bench.yaml"
         for turn in range(arguments.turns):
-            for on in (False, True):
-                if not on:
+            for kind in kinds[:: -1 if turn % 2 else 1]:
+                if kind == "without":
                     found, lost = stretch(watcher, arguments.seconds)
                 else:
-                    bag = folder / f"bag{turn}"
-                    words = ("-m", "phyai_ros.tools", "record", "--robot", robot, "--out", bag)
+                    bag = folder / f"{kind}{turn}"
+                    words = (*RECORDERS[kind], "--robot", robot, "--out", bag)
                     with children.python(
                         *words, "--storage", arguments.storage, stop=signal.SIGINT,
                         env=dict(os.environ), stdin=subprocess.PIPE, stdout=sys.stderr,
@@ -58,29 +68,36 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict:
                         watcher.spin(4.0)  # Python starts, the subscriptions are matched
                         found, lost = stretch(watcher, arguments.seconds)
                     recorded += sum(f.stat().st_size for f in bag.iterdir())
-                jitter[on] += found
-                missed[on] += lost
-    p99 = {on: float(np.percentile(jitter[on], 99)) for on in (False, True)}
+                jitter[kind] += found
+                missed[kind] += lost
     return {
         "storage": arguments.storage,
         "turns": arguments.turns,
-        "ticks_without": len(jitter[False]),
-        "ticks_with": len(jitter[True]),
-        "jitter_p50_ms_without": round(float(np.median(jitter[False])), 4),
-        "jitter_p50_ms_with": round(float(np.median(jitter[True])), 4),
-        "jitter_p99_ms_without": round(p99[False], 4),
-        "jitter_p99_ms_with": round(p99[True], 4),
-        "missed_without": missed[False],
-        "missed_with": missed[True],
+        "free_memory_mb": free,
+        **{f"ticks_{kind}": len(jitter[kind]) for kind in kinds},
+        **{f"jitter_p50_ms_{kind}": _percentile(jitter[kind], 50) for kind in kinds},
+        **{f"jitter_p99_ms_{kind}": _percentile(jitter[kind], 99) for kind in kinds},
+        **{f"missed_{kind}": missed[kind] for kind in kinds},
         "recorded_mb": round(recorded / 1e6, 1),
         "realtime_priority": arguments.realtime_priority,
     }
+
+
+def _percentile(values: list[float], percent: float) -> float:
+    return round(float(np.percentile(values, percent)), 4)
+
+
+def free_mb() -> int:
+    """Memory that holds nothing, not even a cached file."""
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemFree:")) >> 10
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="of one stretch")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--plainly", action="store_true")
     parser.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap")
     parser.add_argument("--execution-horizon", type=int, default=4, help="rows of 50 ms")
     parser.add_argument("--realtime-priority", type=int, default=50)
