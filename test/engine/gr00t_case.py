@@ -18,8 +18,15 @@ from phyai_ros.engine.types import Observation
 
 FIXTURE = "groot_n17"
 CPU = torch.device("cpu")
-MODEL_CASES = ("case0", "case1", "case2", "case3", "case4")
-E2E_CASES = ("e2e0", "e2e1", "e2e2")
+
+
+def named(tensor: str) -> tuple[str, ...]:
+    """The cases that record this tensor; none where the fixtures are not there."""
+    listed = cases(FIXTURE)["cases"] if GOLDEN.is_dir() else []
+    return tuple(case["name"] for case in listed if tensor in case["tensors"])
+
+
+MODEL_CASES, E2E_CASES = named("input_ids"), named("e2e.state")
 
 
 def load_model(dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> GrootModel:

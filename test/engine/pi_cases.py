@@ -17,7 +17,6 @@ from phyai_ros.engine.types import Observation
 
 FIXTURES = ("pi0", "pi05", "pi0_openpi", "pi05_openpi")
 LEROBOT = ("pi0", "pi05")
-CAMERAS = 3
 
 
 def names(end_to_end: bool, fixtures: tuple[str, ...] = FIXTURES) -> list[tuple[str, str]]:
@@ -38,8 +37,9 @@ def meta(fixture: str, case: str) -> dict[str, Any]:
 
 def inputs(arrays: dict[str, torch.Tensor], state_width: int) -> Inputs:
     """A case's model inputs, images and tokens made by the reference."""
-    images = torch.stack([arrays[f"images.{i}"] for i in range(CAMERAS)], 1)
-    mask = torch.stack([arrays[f"image_masks.{i}"] for i in range(CAMERAS)], 1)
+    cameras = range(sum(key.startswith("images.") for key in arrays))
+    images = torch.stack([arrays[f"images.{i}"] for i in cameras], 1)
+    mask = torch.stack([arrays[f"image_masks.{i}"] for i in cameras], 1)
     state = arrays.get("state", torch.zeros(len(images), state_width))
     return Inputs(images, mask, arrays["tokens"], arrays["token_mask"], state)
 

@@ -79,6 +79,9 @@ CASES = [
 ]
 
 
+FIRST = {fixture: name for fixture, name, _ in reversed(CASES)}
+
+
 @pytest.mark.parametrize(("fixture", "name", "overrides"), CASES)
 def test_every_solver_state(variant, fixture, name, overrides):
     policy, data = variant(fixture, overrides), tensors(fixture, name)
@@ -104,12 +107,17 @@ def weight_kinds() -> list[tuple[str, str]]:
 def test_a_wrong_weight_of_any_kind_is_noticed(variant, fixture, name):
     policy = variant(fixture, {})
     with spoiled(policy.adapter.model, name):
-        assert max(errors(policy, tensors(fixture, "case0")).values()) > TOLERANCE
+        assert max(errors(policy, tensors(fixture, FIRST[fixture])).values()) > TOLERANCE
+
+
+def rollout(fixture: str) -> str:
+    listed = cases(fixture)["cases"]
+    return next(c["name"] for c in listed if "rollout.state" in c["tensors"])
 
 
 def frames(fixture: str, cameras: tuple[str, ...]) -> list[Observation]:
-    """The recorded rollout, each moment with the one before it as its history."""
-    data = tensors(fixture, "case4")
+    """The recorded rollout, each moment with all before it as its history."""
+    data = tensors(fixture, rollout(fixture))
     moments = [
         Observation(
             {c: data[f"rollout.raw.{c.rsplit('.', 1)[1]}"][t].numpy() for c in cameras},
@@ -118,14 +126,14 @@ def frames(fixture: str, cameras: tuple[str, ...]) -> list[Observation]:
         )
         for t in range(len(data["rollout.state"]))
     ]
-    return [replace(m, history=tuple(moments[max(0, t - 1) : t])) for t, m in enumerate(moments)]
+    return [replace(m, history=tuple(moments[:t])) for t, m in enumerate(moments)]
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_the_closed_loop_from_raw_frames(variant, fixture):
-    policy, data = variant(fixture, {}), tensors(fixture, "case4")
+    policy, data = variant(fixture, {}), tensors(fixture, rollout(fixture))
     moments = frames(fixture, policy.spec.cameras)
-    assert policy.spec.history == 1
+    assert policy.spec.history == policy.adapter.config.n_obs_steps - 1
     rows = policy.spec.horizon
     noise = iter(data["rollout.noise"])
     found = np.concatenate([policy.infer(m, next(noise)).actions for m in moments[::rows]])
@@ -140,7 +148,8 @@ def test_the_history_counts_and_a_short_one_repeats_its_oldest(variant, fixture)
     noise = torch.zeros(policy.adapter.noise_shape(1))
     bare = replace(moment, history=())
     still = replace(moment, history=(bare,))
-    long = replace(moment, history=(bare, bare, moment.history[0]))
+    needed = moment.history[-policy.spec.history :]
+    long = replace(moment, history=(bare, bare, *needed))
     with_history = policy.infer(moment, noise).actions
     np.testing.assert_array_equal(
         policy.infer(bare, noise).actions, policy.infer(still, noise).actions
@@ -176,7 +185,8 @@ def test_ddpm_noise_counts_in_every_step(variant):
     policy = variant("diffusion", {"noise_scheduler_type": "DDPM", "num_inference_steps": 6})
     moment = frames("diffusion", policy.spec.cameras)[0]
     noise = torch.zeros(policy.adapter.noise_shape(1))
-    assert list(noise.shape) == [1, 6, 16, 7]
+    config = policy.adapter.config
+    assert list(noise.shape) == [1, 6, config.horizon, config.action_dim]
     still = policy.infer(moment, noise).actions
     for step in range(6):
         moved = noise.clone()
@@ -188,14 +198,17 @@ def test_an_earlier_moment_that_does_not_fit_is_refused_by_name(variant):
     policy = variant("diffusion", {})
     moment = frames("diffusion", policy.spec.cameras)[1]
     (before,) = moment.history
-    top = "observation.images.top"
+    first, last = policy.spec.cameras[0], policy.spec.cameras[-1]
+    height, width = policy.spec.camera_sizes[first]
+    values = f"history.*{policy.spec.state_dim} finite values"
+    fewer = {key: image for key, image in before.images.items() if key != last}
     bad = [
-        (replace(before, images={top: before.images[top]}), "history.*lacks camera.*wrist"),
-        (replace(before, state=before.state[:3]), "history.*7 finite values"),
-        (replace(before, state=before.state * np.nan), "history.*7 finite values"),
+        (replace(before, images=fewer), f"history.*lacks camera.*{last}"),
+        (replace(before, state=before.state[:-1]), values),
+        (replace(before, state=before.state * np.nan), values),
         (
-            replace(before, images={**before.images, top: np.zeros((4, 4, 3), np.uint8)}),
-            r"top.*\[40, 56, 3\].*\[4, 4, 3\]",
+            replace(before, images={**before.images, first: np.zeros((4, 4, 3), np.uint8)}),
+            rf"{first}.*\[{height}, {width}, 3\].*\[4, 4, 3\]",
         ),
     ]
     for history, words in bad:

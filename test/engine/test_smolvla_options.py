@@ -9,7 +9,7 @@ import pytest
 import torch
 from golden import GOLDEN, needs_golden
 from safetensors.torch import load_file, save_file
-from test_smolvla import CAMERA, observation, policy
+from test_smolvla import CAMERAS, observation, policy
 
 from phyai_ros.engine.models.smolvla.backbone import position_line
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
@@ -99,7 +99,7 @@ def test_marks_stand_unscaled_around_every_image_and_around_empty_ones(tmp_path)
     absent cameras beyond ``empty_cameras`` have none."""
     marked = rewritten(tmp_path, add_image_special_tokens=True, empty_cameras=1).adapter
     given = observation()
-    one = Observation({CAMERA + "2": given.images[CAMERA + "2"]}, given.state, "go")
+    one = Observation({CAMERAS[1]: given.images[CAMERAS[1]]}, given.state, "go")
     inputs = marked.prepare([given, one])
     model = marked.model
     embedded = model.embed(inputs, model.vision(inputs))
