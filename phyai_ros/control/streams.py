@@ -138,10 +138,12 @@ class CameraBuffer(Stream):
 class JointBuffer(Stream):
     """Positions of one joint. source: who publishes it. bad_stamp: of the newest value that was
     not finite. speed: a second, the fastest that the joint can move. jump: of the newest sample
-    that nothing could have moved it to: stamp, position before, position."""
+    that nothing could have moved it to: stamp, position before, position. jumps: how many came in a
+    row; one alone is a robot that was set elsewhere, as a simulator is at a reset."""
 
     speed: float = math.inf
     jump: tuple[float, float, float] = (-math.inf, 0.0, 0.0)
+    jumps: int = 0
     source: str = ""
     bad_stamp: float = -math.inf
     bad_value: float = 0.0
@@ -157,6 +159,7 @@ class JointBuffer(Stream):
             apart = abs(position - self.samples[-1])
             elapsed = abs(stamp - self.stamps[-1])  # a late message lies before the newest
             if apart > IMPLAUSIBLE * self.speed * elapsed + LEAST_JUMP:
+                self.jumps = self.jumps + 1 if stamp - self.jump[0] < SETTLED else 1
                 self.jump = (stamp, self.samples[-1], position)
         self.insert(stamp, position)
 
@@ -184,11 +187,13 @@ class JointBuffer(Stream):
         age = now - self.stamps[-1]
         if self.stamps[-1] - self.jump[0] < SETTLED:
             _, was, is_ = self.jump
-            raise NotReady(
-                Reason.JUMPING,
-                self.name,
-                f"from {was:.3f} to {is_:.3f} between two messages: do two publishers send it?",
+            why = (
+                "do two publishers send it?"
+                if self.jumps > 1
+                else f"set elsewhere? It is believed again after {SETTLED:g} s"
             )
+            text = f"from {was:.3f} to {is_:.3f} between two messages: {why}"
+            raise NotReady(Reason.JUMPING, self.name, text)
         if age > max_age:
             raise NotReady(
                 Reason.TOO_OLD, self.name, f"newest is {age:.3f} s old, allowed {max_age:g} s"
@@ -218,7 +223,7 @@ class JointBuffer(Stream):
     def clear(self) -> None:
         super().clear()
         self.bad_stamp, self.source = -math.inf, ""
-        self.jump = (-math.inf, 0.0, 0.0)
+        self.jump, self.jumps = (-math.inf, 0.0, 0.0), 0
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
