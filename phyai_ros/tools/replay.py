@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -48,12 +49,14 @@ def main(words: Sequence[str]) -> int:
                 console.say("warning", f"{bag.path}: {bag.note}")
             result = replay(bag, open_session(_choices(options)), options.requests)
         out = options.out or Path("runs/replay") / f"{options.bag.resolve().stem}.npz"
-        save(result, out)
+        _write(out, partial(save, result))
         comparison = compare(result, golden, options.tolerance) if golden else None
         live = parity(result)
         picture = out.with_suffix(".png")
-        _plot(result, comparison, live, picture)
-        _write_json(options.json, report.as_json(result, comparison, live))
+        _write(picture, partial(_plot, result, comparison, live))
+        if options.json is not None:
+            found = report.as_json(result, comparison, live)
+            _write(Path(options.json), partial(_write_json, found))
     except (ValueError, OSError, ResultError) as error:
         console.fail(policy_options.said(error))
         return 2
@@ -97,14 +100,20 @@ def _plot(
         report.plot(result, live.error, live.command_error, "replay against the live run", path)
 
 
-def _write_json(where: str | None, value: object) -> None:
-    if where is None:
-        return
+def _write(path: Path, work: Callable[[Path], None]) -> None:
+    """A disk that is full, for one, says which file it had no room for."""
+    try:
+        work(path)
+    except OSError as error:
+        raise ValueError(f"{path} not written: {error.strerror or error}") from error
+
+
+def _write_json(value: object, path: Path) -> None:
     text = json.dumps(value, indent=2, sort_keys=True)
-    if where == "-":
+    if path == Path("-"):
         print(text)
     else:
-        Path(where).write_text(text + "\n")
+        path.write_text(text + "\n")
 
 
 def _choices(options: argparse.Namespace) -> Choices:

@@ -92,9 +92,14 @@ def main(words: Sequence[str]) -> int:
     try:
         commands = make_commands(specs, graph.environment(values), run_dir)
     except OSError as error:
-        console.fail(f"out:={run_dir}: {error.strerror}")
+        console.fail(f"out:={run_dir}: no folder for report and logs there: {_why(error)}")
         return 2
     return _run(values, commands, run_dir)
+
+
+def _why(error: OSError) -> str:
+    a_file = isinstance(error, (FileExistsError, NotADirectoryError))
+    return "it is, or lies in, a file" if a_file else error.strerror or str(error)
 
 
 def refuse_idle(values: Mapping[str, Value]) -> None:

@@ -56,6 +56,7 @@ def test_a_difference_is_said_and_fails(bags, golden, tmp_path, capsys):
         ({"--golden": "none.npz"}, "there is no such file"),
         ({"--requests": "recorded"}, "holds no live run"),
         ({"--device": "cuda:77"}, "cuda:77"),
+        ({"--out": "/dev/full"}, "/dev/full not written: No space left on device"),
     ],
 )
 def test_what_cannot_be_used_is_named_and_is_status_2(bags, tmp_path, capsys, change, says):
