@@ -1,5 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""What a crash did to a run: when it was, and how long the arm was without commands."""
+"""What a crash did to a run: when it was, and how long no chunk drove the arm.
+
+It may have been braked and held by commands all the while: a handoff that holds goes on sending.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ def problems(recording: Recording) -> list[str]:
 
 
 def restarts(recording: Recording) -> list[dict[str, Any]]:
-    """For report.json. time: s since the first tick, None without ticks. without_commands: s, None
-    where no command came any more."""
+    """For report.json. time: s since the first tick, None without ticks. not_driven: s, None
+    where nothing drove the arm any more."""
     return [
         {
             "process": crash.process,
             "how": crash.how,
             "time": moment(recording, crash),
-            "without_commands": without_commands(recording, crash),
+            "not_driven": not_driven(recording, crash),
         }
         for crash in recording.crashes
     ]
@@ -39,9 +42,9 @@ def moment(recording: Recording, crash: Crash) -> float | None:
     return crash.time - recording.ticks[0].sent if recording.ticks else None
 
 
-def without_commands(recording: Recording, crash: Crash) -> float | None:
-    """The longest pause in commands (s) that the crash falls into or that begins soon after it,
-    also one that lasts to the end of the run; 0.0 without one; None where nothing was commanded any
+def not_driven(recording: Recording, crash: Crash) -> float | None:
+    """The longest time (s) without a row of a chunk that the crash falls into or that begins soon
+    after it, also one that lasts to the end of the run; 0.0 without one; None where none came any
     more."""
     acting = [t.sent for t in recording.ticks if t.state in ACTING]
     if not acting or acting[-1] <= crash.time:
@@ -85,12 +88,12 @@ def window(recording: Recording, start: float, longest: float) -> tuple[float, f
 
 
 def _line(recording: Recording, crash: Crash) -> str:
-    at, pause = moment(recording, crash), without_commands(recording, crash)
+    at, pause = moment(recording, crash), not_driven(recording, crash)
     when = "" if at is None else f" at {at:.1f} s of the run" if at >= 0 else " before the run"
     if pause is None:
-        then = "no command came after it"
+        then = "no chunk drove the arm after it"
     elif pause:
-        then = f"the arm was without commands for {pause:.1f} s"
+        then = f"no chunk drove the arm for {pause:.1f} s"
     else:
-        then = "commands went on"
+        then = "the arm was driven all the while"
     return f"{crash.process} {crash.how}{when} and was started again: {then}"

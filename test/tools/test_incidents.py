@@ -46,29 +46,29 @@ def test_a_crash_is_named_with_its_time_and_the_pause_after_it():
     recording.crashes.append(Crash("policy_node", 1003.5, "was killed by SIGKILL"))
     (line,) = incidents.problems(recording)
     assert line.startswith("policy_node was killed by SIGKILL at 3.5 s of the run and was started")
-    assert "without commands for 3." in line
+    assert "no chunk drove the arm for 3." in line
     (restart,) = report.build(recording, {})["restarts"]
     assert restart["process"] == "policy_node"
     assert restart["time"] == pytest.approx(3.5)
-    assert restart["without_commands"] == pytest.approx(3.0, abs=0.11)
+    assert restart["not_driven"] == pytest.approx(3.0, abs=0.11)
 
 
 def test_a_crash_that_the_queue_bridged_and_one_that_was_the_end():
     recording = run_with_pause()
     bridged, last = Crash("policy_node", 1020.0, "x"), Crash("handoff_node", 1039.99, "x")
     recording.crashes += [bridged, last]
-    assert incidents.without_commands(recording, bridged) == 0.0
-    assert incidents.without_commands(recording, last) is None
+    assert incidents.not_driven(recording, bridged) == 0.0
+    assert incidents.not_driven(recording, last) is None
     first, second = incidents.problems(recording)
-    assert first.endswith("commands went on")
-    assert second.endswith("no command came after it")
+    assert first.endswith("the arm was driven all the while")
+    assert second.endswith("no chunk drove the arm after it")
 
 
 def test_a_pause_to_the_end_of_the_run_counts():
     """The queue lasts on for half a second, then nothing comes any more."""
     recording = run_with_pause(20.5, 40.0)
     crash = Crash("policy_node", 1020.0, "x")
-    assert incidents.without_commands(recording, crash) == pytest.approx(19.5, abs=0.11)
+    assert incidents.not_driven(recording, crash) == pytest.approx(19.5, abs=0.11)
 
 
 def test_the_picture_shows_the_crash_wherever_it_is(tmp_path, monkeypatch):
