@@ -118,9 +118,11 @@ class Handoff:
 
     # -- what people and other nodes ask for -------------------------------------------------
 
-    def hold(self, reason: str = "hold") -> None:
-        """Decelerate and stand until ``resume``. Chunks that come meanwhile are dropped."""
+    def hold(self, reason: str = "hold", *, release: bool = False) -> None:
+        """Decelerate and stand until ``resume``. Chunks that come meanwhile are dropped. release:
+        let go of the arm once it stands."""
         self._held = True
+        self._releasing |= release
         self._abandon(reason, Drop.HELD)
 
     def resume(self, now: float) -> None:

@@ -261,7 +261,8 @@ class HandoffNode(lifecycle.ManagedNode):
             return
         self._blocked = trouble
         if trouble:
-            self._loop.post(lambda now: self._holds.block(trouble, self._measured()))
+            stands = self._gate.stands
+            self._loop.post(lambda now: self._holds.block(trouble, self._measured(), stands=stands))
         else:
             self._loop.post(self._holds.unblock)
 

@@ -22,6 +22,7 @@ class Holds:
         self._handoff = handoff
         self._output = output
         self._asked = False
+        self._stands = False
 
     def hold(self, reason: str) -> None:
         self._asked = True
@@ -31,36 +32,38 @@ class Holds:
         self._asked = False
         self._handoff.resume(now)
         if self.blocked:
-            self._hold_free(self.blocked)
+            self._hold_free()
 
     def reset(self, now: float) -> None:
         self._asked = False
         self._handoff.reset(now)
         if self.blocked:
-            self._hold_free(self.blocked)
+            self._hold_free()
 
-    def block(self, reason: str, measured: np.ndarray | None) -> None:
+    def block(self, reason: str, measured: np.ndarray | None, *, stands: bool = True) -> None:
         """The robot takes no commands: send none, so that it may be moved by hand meanwhile. The
-        first command afterwards ramps from where it is then."""
-        first = not self.blocked
-        self.blocked = reason
-        self._hold_free(reason)
-        if first:
+        first command afterwards ramps from where it is then. stands: the robot says that it has
+        stopped; one that says nothing may still move, and is braked before it is let go."""
+        known = self.blocked and self._stands
+        self.blocked, self._stands = reason, stands
+        self._hold_free()
+        if stands and not known:
             self._output.let_go(measured)
 
     def unblock(self, now: float) -> None:
-        self.blocked = ""
+        self.blocked, self._stands = "", False
         self.activated(now)
 
     def activated(self, now: float) -> None:
         """Leave the hold of a deactivation; all others go on."""
         if self.blocked:
-            self._hold_free(self.blocked)
+            self._hold_free()
         elif self._asked or self._handoff.off_course:
             self._handoff.hold(self._handoff.off_course or "held by service")
         else:
             self._handoff.resume(now)
 
-    def _hold_free(self, reason: str) -> None:
-        self._handoff.hold(reason)
-        self._handoff.let_go()
+    def _hold_free(self) -> None:
+        self._handoff.hold(self.blocked, release=True)
+        if self._stands:
+            self._handoff.let_go()

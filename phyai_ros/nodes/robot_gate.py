@@ -37,6 +37,8 @@ class RobotGate:
         self.factor = 1.0
         """Share of full speed, from STOPPED to 1; 1 while the robot is paused or silent, for then
         the arm is held and nothing is played."""
+        self.stands = False
+        """Whether the robot said that it takes no commands; else it was silent, and may move."""
         self._scaling = robot.speed_scaling
         self._conditions = dict(robot.ready)
         self._values: dict[str, Any] = {}
@@ -102,7 +104,9 @@ class RobotGate:
         self._void |= {name for name in self._gone if self._ready_streams[name].age > SAID}
 
     def trouble(self) -> str | None:
-        """Why no command may be sent now, for people; None when the robot takes them."""
+        """Why no command may be sent now, for people; None when the robot takes them. ``stands``
+        tells of the same moment."""
+        self.stands = False
         for name, ready in self._conditions.items():
             stream = self._ready_streams[name]
             if name not in self._values:
@@ -110,6 +114,7 @@ class RobotGate:
             if name in self._gone | self._void:
                 return f"whoever said that the robot is ready is gone ({stream.topic})"
             if not _means_yes(self._values[name], ready):
+                self.stands = True
                 wanted = " or ".join(str(v) for v in ready.values)
                 return (
                     f"the robot takes no commands: {name} is {self._values[name]}, "
@@ -122,6 +127,7 @@ class RobotGate:
                 self.factor = 1.0
                 return f"the robot says no more how fast it runs ({self._speed_stream.topic})"
             if self._speed < STOPPED:
+                self.stands = True
                 return f"the robot is paused: speed scaling is zero ({self._speed_stream.topic})"
         return None
 

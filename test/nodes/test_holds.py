@@ -118,3 +118,48 @@ def test_a_robot_that_takes_no_commands_is_named_also_after_a_deactivation(arm):
     arm.run(0.1)
     assert arm.handoff.request(arm.now) is None
     assert arm.handoff.tick(arm.now + arm.period, arm.measured).reason == "the robot is paused"
+
+
+class MovingArm(StuckArm):
+    """It follows its commands, so it is at speed."""
+
+    def run(self, seconds):
+        commands = []
+        tick = self.handoff.tick
+
+        def follow(now, measured):
+            command = tick(now, measured)
+            commands.append(command)
+            if command.positions is not None:
+                self.measured = command.positions
+            return command
+
+        self.handoff.tick = follow
+        super().run(seconds)
+        self.handoff.tick = tick
+        return commands
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_an_arm_that_may_still_move_is_braked_before_it_is_let_go(stands):
+    """Who says that the robot is stopped is believed. A topic that falls silent says nothing of the
+    arm: ending its commands at speed would stop it as hard as the controller can."""
+    arm = MovingArm()
+    before = arm.run(1.0)
+    speed = (before[-1].positions[0] - before[-2].positions[0]) / arm.period
+    assert speed > 0.3
+    limit = arm.handoff.guard.limits.acceleration[0]
+    arm.holds.block("the robot says no more how fast it runs", arm.measured, stands=stands)
+    after = arm.run(1.0)
+    sent = [c.positions[0] for c in after if c.positions is not None]
+    assert after[-1].positions is None
+    assert {c.reason for c in after} == {"the robot says no more how fast it runs"}
+    if stands:
+        assert sent == []
+        return
+    speeds = np.diff([before[-2].positions[0], before[-1].positions[0], *sent]) / arm.period
+    assert speeds[-1] == pytest.approx(0.0, abs=1e-9)
+    assert np.abs(np.diff(speeds)).max() <= limit * arm.period + 1e-9
+    arm.holds.block("the robot is paused", arm.measured, stands=True)
+    arm.holds.unblock(arm.now)
+    assert State.EXECUTING in [c.state for c in arm.run(1.0)]

@@ -98,3 +98,20 @@ def test_a_speed_that_is_no_number_is_not_the_one_before(ros):
     assert (gate.trouble(), gate.factor) == (None, 1.0)
     gate.destroy()
     node.destroy_node()
+
+
+def test_silence_is_not_taken_for_a_stop(ros):
+    robot = robots.load("ur10e").model_copy(update={"speed_scaling": SpeedScaling(topic="/speed")})
+    node = rclpy.create_node("gate", context=ros)
+    gate = RobotGate(node, robot, EdgeLog(node.get_logger()), lambda: None)
+    stream = gate._speed_stream
+    assert "has not said how fast" in gate.trouble()
+    assert not gate.stands
+    stream.deliver(Float64(data=0.0))
+    assert "is paused" in gate.trouble()
+    assert gate.stands
+    stream._last -= 2.0
+    assert "says no more how fast" in gate.trouble()
+    assert not gate.stands
+    gate.destroy()
+    node.destroy_node()
