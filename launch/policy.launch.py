@@ -6,14 +6,14 @@ Arguments and nodes come from ``phyai_ros.nodes.graph``, which ``phyai-ros up`` 
 
 import os
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, TimerAction
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, TimerAction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from launch import LaunchDescription
 from phyai_ros.nodes import graph, pairing
-from phyai_ros.nodes.restarts import Restarts
+from phyai_ros.nodes.restarts import OPTIONAL, Restarts
 
 
 def generate_launch_description():
@@ -46,6 +46,8 @@ def _node(spec, shared, restarts):
         if context.is_shutdown:
             return None
         delay = restarts.after(spec.executable, event.returncode)
+        if delay is None and spec.executable in OPTIONAL:
+            return LogInfo(msg=f"{spec.name} stays away, the launch goes on")
         if delay is None:
             # Unlike a Shutdown action, which would end `ros2 launch` with status 0.
             raise RuntimeError(f"{spec.name} ended with status {event.returncode}")

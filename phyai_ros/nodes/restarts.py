@@ -14,8 +14,8 @@ WINDOW = 60.0
 run lasts."""
 NEVER = ("sim_node",)
 """The simulator is the robot: its state is gone with it."""
-ALWAYS = ("overlay_node",)
-"""Nothing is played by it: it never ends a run."""
+OPTIONAL = ("overlay_node",)
+"""Nothing is played by it: the run goes on when it stays away."""
 
 
 class Restarts:
@@ -31,8 +31,6 @@ class Restarts:
         A negative status is a signal: killed, out of memory, crashed in native code. A process that
         ended by itself said why, and would say it again.
         """
-        if executable in ALWAYS:
-            return DELAYS[-1]
         if executable in NEVER or status >= 0:
             return None
         now = self._clock()

@@ -39,8 +39,9 @@ class Supervisor:
     """Starts commands in order and watches them on its own thread until ``stop``.
 
     restart_after(name, status): seconds after which a child that ended is started again, None: it
-    is not. One that is not ends the whole: ``stop_event`` is set (the caller then calls ``stop``),
-    ``status`` is the exit status to give, ``reason`` says which, ``cause`` what it said itself.
+    is not. One that is not and is none of ``optional`` ends the whole: ``stop_event`` is set (the
+    caller then calls ``stop``), ``status`` is the exit status to give, ``reason`` says which,
+    ``cause`` what it said itself.
     on_crash: called on the watching thread when a child has ended and will be started again.
     ``crashes``: every child that ended and was started again, oldest first.
     stop_order: names; the rest stop after them. grace: seconds that the next child waits for the
@@ -57,6 +58,7 @@ class Supervisor:
         grace: float = 0.6,
         limit: float = 2.5,
         on_crash: Callable[[], object] = lambda: None,
+        optional: Sequence[str] = (),
     ) -> None:
         self.ended = stop_event
         self.status: int | None = None
@@ -67,6 +69,7 @@ class Supervisor:
         self._order += [n for n in self._commands if n not in self._order]
         self._notice, self._restart_after = notice, restart_after
         self._grace, self._limit, self._on_crash = grace, limit, on_crash
+        self._optional = optional
         self._events: queue.Queue = queue.Queue()
         self._alive: dict[str, int] = {}
         self._starting: set[str] = set()
@@ -171,6 +174,10 @@ class Supervisor:
             self.crashes.append(Crash(name, time.time(), describe(status)))
             self._notice("warning", f"{describe(status)}; starting it again", name)
             return delay
+        if name in self._optional:
+            self._notice("error", f"{describe(status)}: it stays away, the run goes on", name)
+            self._logs[name].show_tail_if_silent()
+            return None
         # What a signal ended had no time to say why.
         self.cause = self._logs[name].last_error if status >= 0 else ""
         self.reason = f"{name} {describe(status)}"

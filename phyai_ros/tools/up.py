@@ -18,7 +18,7 @@ import yaml
 from phyai_ros import robots
 from phyai_ros.nodes import arguments, graph, outlets, pairing
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
-from phyai_ros.nodes.restarts import Restarts
+from phyai_ros.nodes.restarts import OPTIONAL, Restarts
 from phyai_ros.tools import console, neighbours, shared_memory
 from phyai_ros.tools.supervise import Command, Supervisor
 
@@ -180,6 +180,7 @@ def _run(values: Mapping[str, Value], commands: Sequence[Command], run_dir: Path
         stop,
         graph.STOP_ORDER,
         on_crash=shared_memory.sweep,
+        optional=OPTIONAL,
     )
     shared_memory.sweep()
     supervisor.start()

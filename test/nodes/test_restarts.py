@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phyai_ros.nodes.restarts import DELAYS, NEVER, WINDOW, Restarts
+from phyai_ros.nodes.restarts import DELAYS, NEVER, OPTIONAL, WINDOW, Restarts
 
 
 class Clock:
@@ -37,9 +37,12 @@ def test_a_crash_loop_ends_and_each_try_waits_longer():
     assert list(DELAYS) == sorted(DELAYS)
 
 
-def test_what_only_shows_pictures_never_ends_a_run():
+def test_what_only_shows_pictures_has_the_same_budget():
     restarts = Restarts(Clock())
-    assert all(restarts.after("overlay_node", status) for status in (-9, 1, 0) * 5)
+    for executable in OPTIONAL:
+        assert restarts.after(executable, 1) is None
+        tries = [restarts.after(executable, -9) for _ in range(len(DELAYS) + 1)]
+        assert tries == [*DELAYS, None]
 
 
 def test_one_process_in_a_crash_loop_costs_another_nothing():

@@ -115,6 +115,20 @@ def test_a_killed_child_comes_back_with_a_notice(rig):
     supervisor.stop()
 
 
+def test_an_optional_child_that_stays_away_ends_nothing(rig):
+    supervisor = rig.start(
+        rig.command("good", "time.sleep(60)"),
+        rig.command("pictures", "print('no such thing: x'); sys.exit(3)"),
+        optional=("pictures",),
+    )
+    told = ("error", "ended with status 3: it stays away, the run goes on", "pictures")
+    rig.wait(lambda: told in rig.notices)
+    assert not rig.over.is_set()
+    assert alive(supervisor.pids()["good"])
+    supervisor.stop()
+    assert supervisor.status is None
+
+
 def test_a_child_that_fails_ends_the_whole_with_its_status_and_its_last_words(rig):
     supervisor = rig.start(
         rig.command("good", "time.sleep(60)"),
