@@ -18,6 +18,9 @@ from phyai_ros.control.states import Counters
 
 IMPLAUSIBLE = 10.0
 """Times its velocity limit at which no policy meant a joint to move from one row to the next."""
+LEAST_LEAP = 0.02
+"""Share of its travel that a joint may move from row to row whatever its limit: one that is kept
+slow for safety says nothing of what the policy was trained on."""
 
 
 class Intake:
@@ -176,8 +179,9 @@ def _check_speed(rows: np.ndarray, limits: Limits, period: float, held: np.ndarr
     to wherever they lead. Grippers may snap."""
     if len(rows) < 2:
         return
-    speed = np.where(held, 0.0, np.abs(np.diff(rows, axis=0)) / period)
-    wild = speed > IMPLAUSIBLE * limits.velocity
+    leap = np.where(held, 0.0, np.abs(np.diff(rows, axis=0)))
+    travel = limits.upper - limits.lower
+    wild = leap > np.maximum(IMPLAUSIBLE * limits.velocity * period, LEAST_LEAP * travel)
     if wild.any():
         row, column = np.argwhere(wild)[0]
         raise ChunkRefused(

@@ -262,3 +262,14 @@ def test_portal_69_policy_that_stops_ends_in_a_named_state_not_a_freeze():
     assert "HOLDING" in run.states()
     assert run.commands[-1].state is State.EXECUTING
     assert run.handoff.counters.request_timeouts == 4
+
+
+def test_an_arm_that_is_kept_slow_does_not_make_its_policy_implausible():
+    """The first runs that every page here asks for, at a twentieth of the arm's speed: ten chunks
+    of an ordinary policy were a fault, and the statistics were blamed."""
+    slow = limits(velocity=0.05, acceleration=2.0)
+    run = rig(lambda t: np.array([0.9 * np.sin(t), 0.0]), joint_limits=slow).run(200)
+    assert run.refusals == []
+    assert State.EXECUTING in [c.state for c in run.commands]
+    steps = np.abs(np.diff(run.positions(), axis=0))
+    assert steps.max() <= 0.05 * run.period + 1e-9
