@@ -145,8 +145,8 @@ class HandoffNode(lifecycle.ManagedNode):
             log,
             required=False,
         )
-        self._joint_streams = [
-            Stream(
+        self._joint_streams = {
+            topic: Stream(
                 self,
                 "joint states",
                 JointState,
@@ -157,8 +157,8 @@ class HandoffNode(lifecycle.ManagedNode):
                 stale_after=self._values.joint_state_max_age,
             )
             for topic in robot.joint_state_topics
-        ]
-        self._owned += [self._chunks, self._instructions, *self._joint_streams]
+        }
+        self._owned += [self._chunks, self._instructions, *self._joint_streams.values()]
         self._jumps = JumpWatch(self.get_clock(), self._on_jump)
         self._owned.append(self._jumps)
 
@@ -224,7 +224,8 @@ class HandoffNode(lifecycle.ManagedNode):
     def _on_joints(self, topic: str, message: JointState) -> None:
         sample = convert.joints_from_message(message, self._prefixes.get(topic, ""))
         self._rivals.heard(topic, sample.positions)
-        self._joints.add(sample, time.monotonic(), topic)
+        sender = self._joint_streams[topic].sender
+        self._joints.add(sample, time.monotonic(), topic, sender)
         if sample.nonfinite:
             raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
 
@@ -283,7 +284,7 @@ class HandoffNode(lifecycle.ManagedNode):
             if refusal is not None:
                 self.get_logger().info(refusal)
         self._masters.look()
-        heard = [stream.heard for stream in (self._chunks, *self._joint_streams)]
+        heard = [stream.heard for stream in (self._chunks, *self._joint_streams.values())]
         self._rivals.look({gid: at for part in heard for gid, at in part.items()})
         if self._chunks.arrivals():
             # A policy that has just come, or come back, has heard none of the questions before.
@@ -308,7 +309,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self.failure = f"control loop: {error!r}"
 
     def _statuses(self) -> list[Status]:
-        streams = [self._chunks, *self._joint_streams, self._instructions]
+        streams = [self._chunks, *self._joint_streams.values(), self._instructions]
         return [
             handoff_status(self._handoff, self._sink, self.failure, self._seen.unanswered),
             timer_status(

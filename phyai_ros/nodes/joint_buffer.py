@@ -11,7 +11,10 @@ import numpy as np
 from phyai_ros.nodes.convert import JointSample
 
 APART = 0.05
-"""rad or m by which two topics may differ about a joint that both bring."""
+"""rad or m by which two publishers may differ about a joint that both bring."""
+
+REMEMBERED = 60.0
+"""Seconds after which a publisher that says nothing more is forgotten."""
 
 _Said = tuple[np.ndarray, np.ndarray]
 """Positions and when they came, of all joints."""
@@ -20,8 +23,8 @@ _Said = tuple[np.ndarray, np.ndarray]
 class JointBuffer:
     """Positions by name. Written by one thread, read by another: both see whole arrays.
 
-    A joint of which two topics say different things is unknown while both speak: no motion starts
-    from a place where the arm may not be.
+    A joint of which two publishers say different things is unknown while both speak: no motion
+    starts from a place where the arm may not be.
     names: the order of ``positions``. max_age: seconds since arrival, on the caller's clock.
     """
 
@@ -30,12 +33,20 @@ class JointBuffer:
         self.max_age = max_age
         self._index = {name: i for i, name in enumerate(self.names)}
         self._newest: _Said
-        self._said: dict[str, _Said] = {}
+        self._said: dict[tuple[str, bytes], _Said] = {}
         self.clear()
 
-    def add(self, sample: JointSample, now: float, source: str = "") -> None:
+    def add(self, sample: JointSample, now: float, topic: str = "", sender: bytes = b"") -> None:
         """Take in one message; joints that are not among ``names`` are ignored, and a position
-        that is no number makes its joint unknown until a good one comes. source: its topic."""
+        that is no number makes its joint unknown until a good one comes. sender: its publisher's
+        gid, where that is told."""
+        source = topic, sender
+        if source not in self._said:
+            self._said = {
+                s: (values, arrived)
+                for s, (values, arrived) in self._said.items()
+                if now - arrived.max() < REMEMBERED
+            }
         values, arrived = (array.copy() for array in self._said.get(source, self._nothing()))
         for name, position in sample.positions.items():
             if name in self._index:
@@ -44,7 +55,7 @@ class JointBuffer:
         self._newest = self._together(now) if len(self._said) > 1 else (values, arrived)
 
     def _together(self, now: float) -> _Said:
-        """What all topics say: of each joint the newest, no number where they differ."""
+        """What all publishers say: of each joint the newest, no number where they differ."""
         values = np.stack([values for values, _ in self._said.values()])
         arrived = np.stack([arrived for _, arrived in self._said.values()])
         newest = arrived.argmax(axis=0)
@@ -76,16 +87,16 @@ class JointBuffer:
         return None
 
     def _contradiction(self, name: str, now: float) -> str:
-        """What topics say of a joint, for people; empty unless two of them say a number."""
+        """What publishers say of a joint, for people; empty unless two of them say a number."""
         i = self._index[name]
-        said = {
-            source: values[i]
-            for source, (values, arrived) in list(self._said.items())
+        said = [
+            f"{values[i]:.3f} on {topic}"
+            for (topic, _), (values, arrived) in list(self._said.items())
             if now - arrived[i] <= self.max_age and math.isfinite(values[i])
-        }
+        ]
         if len(said) < 2:
             return ""
-        words = " and ".join(f"{value:.3f} on {source}" for source, value in said.items())
+        words = " and ".join(said)
         return f"{name} is {words}: which of them is it?"
 
     def clear(self) -> None:

@@ -61,6 +61,8 @@ class Stream:
         self.heard: dict[bytes, float] = {}
         """Steady seconds of each publisher's newest message, by gid; empty where rclpy tells none.
         """
+        self.sender = b""
+        """Gid of whoever sent the message that is delivered now; empty where rclpy tells none."""
         self._timed = timed
         self._subscription = node.create_subscription(
             message_type, topic, informed(self._deliver_informed), profile, raw=raw
@@ -90,6 +92,7 @@ class Stream:
         self.deliver(message, max(time.time() - sent(info), 0.0))
 
     def _hear(self, gid: bytes) -> None:
+        self.sender = gid
         now = time.monotonic()
         if gid not in self.heard:  # those that left long ago are nobody's business
             self.heard = {g: at for g, at in self.heard.items() if now - at < _REMEMBERED}

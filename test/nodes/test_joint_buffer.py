@@ -82,3 +82,25 @@ def test_two_topics_may_say_the_same(buffer):
     buffer.add(sample(pan=math.nan), 10.2, "/arm/joint_states")
     assert buffer.positions(10.2) is None
     assert buffer.trouble(10.2) == "position is not a number: pan"
+
+
+def test_two_publishers_of_one_topic_are_told_apart(buffer):
+    """A second driver, or a joint_state_publisher whose sliders stand at zero."""
+    for now in (10.0, 10.1):
+        buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now, "/joint_states", b"driver")
+        assert (buffer.positions(now) is None) is (now > 10.0)
+        buffer.add(sample(pan=0.0, lift=0.0, finger=0.0), now, "/joint_states", b"sliders")
+        assert buffer.positions(now) is None
+    assert "pan is 1.000 on /joint_states and 0.000 on /joint_states" in buffer.trouble(10.1)
+
+
+def test_a_driver_that_is_started_again_ever_so_often_leaves_nothing_behind(buffer):
+    for k in range(500):
+        buffer.add(
+            sample(pan=1.0 * k, lift=2.0, finger=3.0),
+            10.0 * k,
+            "/joint_states",
+            bytes([k % 256, k // 256]),
+        )
+        assert buffer.positions(10.0 * k).tolist() == [1.0 * k, 2.0, 3.0]
+    assert len(buffer._said) < 10
