@@ -134,7 +134,8 @@ class Publisher:
         self._levels = {status.name: status.level for status in statuses}
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
-        name = self._node.get_name()
+        # One topic for all nodes: two arms are told apart by their namespaces.
+        name = f"{self._node.get_namespace().strip('/')}/{self._node.get_name()}".lstrip("/")
         message.status = [_to_message(name, status) for status in statuses]
         self._publisher.publish(message)
 

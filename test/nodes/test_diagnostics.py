@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
@@ -54,3 +55,24 @@ def test_statuses_reach_the_topic_under_the_nodes_name(ros):
     assert timer.values[0].value == "0.000123457"
     publisher.destroy()
     node.destroy_node()
+
+
+def test_two_arms_in_namespaces_do_not_overwrite_each_other(ros):
+    """/diagnostics is one topic for all, and who reads it keeps the newest of each name."""
+    nodes = [rclpy.create_node("handoff_node", context=ros, namespace=n) for n in ("left", "right")]
+    got: list[DiagnosticArray] = []
+    nodes[0].create_subscription(DiagnosticArray, "/diagnostics", got.append, 10)
+    publishers = [Publisher(node, [lambda: [Status("handoff", OK, "ok")]]) for node in nodes]
+    executor = SingleThreadedExecutor(context=ros)
+    for node in nodes:
+        executor.add_node(node)
+    end = time.monotonic() + 20
+    while len({m.status[0].name for m in got}) < 2 and time.monotonic() < end and len(got) < 6:
+        executor.spin_once(timeout_sec=0.1)
+    assert {message.status[0].name for message in got} == {
+        "left/handoff_node: handoff",
+        "right/handoff_node: handoff",
+    }
+    for publisher, node in zip(publishers, nodes, strict=True):
+        publisher.destroy()
+        node.destroy_node()
