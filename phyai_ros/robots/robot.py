@@ -79,6 +79,10 @@ class Robot(Strict):
                     raise ValueError(
                         f"{key}.links: expected joints of {list(self.joints)}, found {link.joint!r}"
                     )
+                if self.joints[link.joint].unit != "rad":
+                    raise ValueError(
+                        f"{key}.links: expected joints that turn (unit: rad), found {link.joint!r}"
+                    )
         for role, camera in self.cameras.items():
             if camera.mount is not None and camera.mount.tool not in ("", *self.tools):
                 raise ValueError(

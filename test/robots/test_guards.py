@@ -121,3 +121,12 @@ def test_each_gripper_has_its_own_patience_and_its_own_travel(tmp_path):
     said = [stall.update(True, np.array([0.0, 0.01 * (k % 2)])) for k in range(100)]
     assert said.index("quick") == 19
     assert said.index("slow") == 79  # it trembles by less than a fiftieth of its travel
+
+
+def test_a_chain_turns_no_joint_that_slides(with_box):
+    """Metres taken for radians: the box would be guarded for a tool that is elsewhere."""
+    links = [*CHAIN["links"], {"joint": "finger_joint"}]
+    with pytest.raises(RobotError) as caught:
+        with_box(chain={**CHAIN, "links": links})
+    assert "workspace.chain.links: expected joints that turn (unit: rad)" in str(caught.value)
+    assert "'finger_joint'" in str(caught.value)
