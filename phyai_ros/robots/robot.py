@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -105,10 +106,10 @@ class Robot(Strict):
                         f"conventions.{name}: expected joints of {list(self.joints)}, "
                         f"found {joint!r}"
                     )
-        topics = [c.topic for c in self.cameras.values()]
-        twice = sorted({t for t in topics if topics.count(t) > 1})
-        if twice:
+        if twice := _repeated([c.topic for c in self.cameras.values()]):
             raise ValueError(f"cameras: topics {twice} are given to two roles")
+        if twice := _repeated(self.joint_state_topics):
+            raise ValueError(f"joint_state_topics: expected every topic once, repeated: {twice}")
         return self
 
     def _check_outputs(self) -> None:
@@ -194,6 +195,10 @@ class Robot(Strict):
             velocity=np.array([j.velocity for j in joints]),
             acceleration=np.array([j.acceleration for j in joints]),
         )
+
+
+def _repeated(topics: Sequence[str]) -> list[str]:
+    return sorted({topic for topic in topics if topics.count(topic) > 1})
 
 
 def names() -> list[str]:

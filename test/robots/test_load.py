@@ -127,6 +127,7 @@ def test_from_a_sourced_prefix(tmp_path, monkeypatch):
         ({"output.type": "velocity"}, ["output.type", "forward_command", "found 'velocity'"]),
         ({"output.joints": ["elbow_joint", "knee"]}, ["output.joints", "unknown ['knee']"]),
         ({"joint_state_topics": []}, ["joint_state_topics"]),
+        ({"joint_state_topics": ["/a", "/b", "/a"]}, ["joint_state_topics", "once", "['/a']"]),
         ({"actions": "delta"}, ["actions", "absolute", "'delta'"]),
     ],
 )
