@@ -98,8 +98,10 @@ class Motion:
             return
         if last is not None:
             # Standing under our own command: that command is the start, unless the arm is
-            # elsewhere (pushed, stopped by its own safety). A gripper on an object never is.
+            # elsewhere (pushed, stopped by its own safety) and not still on its way there. A
+            # gripper on an object never is.
             away = (np.abs(base - last) > self._config.tracking_tolerance) & ~self._held
+            away &= self._arrived
             self._counters.rebases += bool(away.any())
             base = np.where(away, base, last)
         elif self._gripped is not None:
@@ -141,10 +143,15 @@ class Motion:
         if not away.any():
             self._settled = True
             return ""
-        if not self._settled and self._stood * self._config.period < SETTLING:
-            return ""  # it still comes after its command
+        if not self._arrived:
+            return ""
         self._counters.rebases += 1
         return f"; {self.guard.limits.names[int(away.argmax())]} {LEFT_ALONE}"
+
+    @property
+    def _arrived(self) -> bool:
+        """Whether a standing arm is no longer coming after its command, wherever it is."""
+        return self._settled or self._stood * self._config.period >= SETTLING
 
     def _unseen(self) -> str:
         """Nothing is known of a standing arm: its driver is gone, and may come back with the arm

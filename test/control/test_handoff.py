@@ -511,6 +511,26 @@ def test_an_arm_moved_by_something_else_while_it_stands_is_not_snapped_back(by):
     assert run.commands[-1].state is State.EXECUTING
 
 
+@pytest.mark.parametrize("late", range(8, 20))
+def test_an_arm_that_follows_late_goes_on_from_its_command_when_a_late_chunk_comes(late):
+    """Just braked, it is still on its way: where it is then is no place to begin from, it would be
+    told to jump back."""
+    acceleration = 12.0
+    run = rig(
+        lambda t: np.array([0.8 * t, 0.0]),
+        lambda n: late if n == 6 else 2,
+        limits(position=20.0, acceleration=acceleration),
+        fault_after=60.0,
+    )
+    for _ in range(120):
+        run.one()
+        run.measured = run.commands[max(0, len(run.commands) - 6)].positions
+    assert run.commands[-1].state is State.EXECUTING
+    steps = np.diff([c.positions[0] for c in run.commands if c.positions is not None])
+    assert np.abs(np.diff(steps)).max() <= acceleration * run.period**2 + 1e-9
+    assert run.handoff.counters.rebases == 0
+
+
 def test_an_arm_that_is_stopped_short_of_its_command_is_let_go_after_a_second():
     run = rig(lambda t: np.array([0.8, 0.0]), joint_limits=limits())
     run.delay = lambda n: 2 if n < 6 else None
