@@ -65,8 +65,9 @@ class HandoffServices:
             response.success = done.wait(timeout=PATIENCE)
             # What came of it shows with the tick: at once, but for a robot that runs slowly.
             ticked.wait(timeout=3.0 * self._handoff.config.period)
+        still = "" if ticked.is_set() else " until the slowed robot's next tick"
         response.message = (
-            f"{self._handoff.state.name}, epoch {self._handoff.epoch}"
+            f"{self._handoff.state.name}{still}, epoch {self._handoff.epoch}"
             if response.success
             else "the control loop is not running: is the node active?"
         )

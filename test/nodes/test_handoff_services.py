@@ -26,7 +26,10 @@ class Cell:
         self.now, self.services, self.answered = 100.0, {}, threading.Event()
         self.patient = False
         output = SimpleNamespace(let_go=lambda measured: None)
-        self.loop = ControlLoop(self.handoff, self, lambda: self.now, self.measured)
+        self.speed = 1.0
+        self.loop = ControlLoop(
+            self.handoff, self, lambda: self.now, self.measured, lambda: self.speed
+        )
         holds = Holds(self.handoff, output)
         self.running = True
         HandoffServices(self, self.loop, holds, self.handoff, lambda: self.running, lambda: None)
@@ -80,6 +83,17 @@ def test_the_answer_is_the_state_that_came_of_it(name, state):
     assert cell.handoff.state.name == "EXECUTING"
     response = cell.call(name)
     assert (response.success, response.message) == (True, f"{state}, epoch {cell.handoff.epoch}")
+
+
+def test_a_robot_that_runs_slowly_is_not_said_to_do_already_what_it_will():
+    cell = Cell()
+    cell.speed = 1e-3  # no tick for long
+    response = cell.call("hold")
+    assert response.success
+    assert (
+        response.message
+        == f"EXECUTING until the slowed robot's next tick, epoch {cell.handoff.epoch}"
+    )
 
 
 def test_where_nobody_ticks_the_answer_is_no():
