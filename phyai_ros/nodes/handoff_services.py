@@ -64,8 +64,8 @@ class HandoffServices:
             self._loop.post(action)
             response.success = done.wait(timeout=PATIENCE)
             # What came of it shows with the tick: at once, but for a robot that runs slowly.
-            ticked.wait(timeout=3.0 * self._handoff.config.period)
-        still = "" if ticked.is_set() else " until the slowed robot's next tick"
+            ticked.wait(timeout=max(3.0 * self._handoff.config.period, 0.2))
+        still = "" if ticked.is_set() else " until the next tick"
         response.message = (
             f"{self._handoff.state.name}{still}, epoch {self._handoff.epoch}"
             if response.success
