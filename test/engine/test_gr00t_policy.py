@@ -205,7 +205,7 @@ def bad(observation: Observation, kind: str) -> Observation:
         ("camera missing", "camera 'image' missing; expected image, wrist_image; found wrist"),
         ("camera unknown", "camera 'side' is not one of the policy's: image, wrist_image"),
         ("float pixels", "camera 'image': pixels are not finite"),
-        ("grey", r"camera 'image': expected uint8 \[height, width, 3\] RGB, found uint8 \[40"),
+        ("grey", r"camera 'image': expected uint8 \[height, width, 3\] RGB, found uint8 \[\d+"),
         ("state nan", "state: not finite: y"),
         ("state short", r"state: expected 5 values \(x, y, z, gripper.0, gripper.1\)"),
     ],

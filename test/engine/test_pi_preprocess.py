@@ -216,7 +216,7 @@ def test_long_prompt_is_cut_and_warned_of_once(caplog):
 def test_no_camera_at_all_is_refused(fixture):
     adapter = load_policy(GOLDEN / fixture).adapter
     seen = observation(adapter)
-    with pytest.raises(PolicyError, match=r"none of the cameras .*base_0_rgb"):
+    with pytest.raises(PolicyError, match=f"none of the cameras .*{adapter.spec.cameras[0]}"):
         adapter.prepare([Observation({}, seen.state, "go")])
 
 
