@@ -153,6 +153,17 @@ def test_memory_is_judged_over_the_longest_life_of_each_process():
     assert found.growth > verdict.GROWTH
 
 
+def test_memory_that_comes_and_goes_within_what_a_round_of_faults_costs_is_no_growth():
+    log = MemoryLog()
+    for second in range(900):
+        costs = 50 if 200 <= second < 320 or second > 700 else 0  # one kind of fault
+        log.add("record", 1, float(second), 1000 + costs)
+        log.add("up", 2, float(second), 1000 + costs + second // 20)
+    growth = {life.process: life.growth for life in log.lives()}
+    assert growth["record"] == 0
+    assert growth["up"] > verdict.GROWTH
+
+
 def test_first_commands_that_nobody_could_judge_are_no_pass():
     line = timeline()
     assert judged(line).passed
