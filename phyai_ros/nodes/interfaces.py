@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from phyai_ros.nodes.topics import OVERLAY, info_topic
+from phyai_ros.nodes.topics import BOOL, OVERLAY, info_topic
 from phyai_ros.robots.robot import Robot
 from phyai_ros.sim import cells
 
@@ -123,6 +123,7 @@ def _sim_node(robot: Robot, clock: bool) -> tuple[set[str], set[str], tuple[str,
     sent |= {*map(absolute, robot.joint_parts), "/sim/episode", "/instruction"}
     if clock:
         sent.add("/clock")
-    if robot.output.type == "joint_trajectory":
-        sent |= _states(robot)
+    sent |= {absolute(ready.topic) for ready in robot.ready.values() if ready.type == BOOL}
+    if robot.speed_scaling is not None:
+        sent.add(absolute(robot.speed_scaling.topic))
     return sent, _outputs(robot), ("reset",)

@@ -17,81 +17,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from rcl_interfaces.msg import ParameterDescriptor, ParameterType
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from phyai_ros import robots
-from phyai_ros.nodes import convert, diagnostics, lifecycle, params, qos, sim_driver
+from phyai_ros.nodes import convert, diagnostics, lifecycle, params, qos, sim_status
 from phyai_ros.nodes.cdr import NANOSECONDS
-from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
+from phyai_ros.nodes.diagnostics import Status
 from phyai_ros.nodes.pacer import Pacer
-from phyai_ros.nodes.params import Parameter
 from phyai_ros.nodes.sim_cameras import Cameras, CameraSettings, camera_topics
 from phyai_ros.nodes.sim_driver import SimDriver
 from phyai_ros.nodes.sim_inputs import Goals, SimInputs
+from phyai_ros.nodes.sim_parameters import JOINTS, PARAMETERS, SAMPLED
 from phyai_ros.nodes.sim_time import SimTime
 from phyai_ros.robots.robot import Robot
-from phyai_ros.sim import cells, task
-from phyai_ros.sim.conveyor import MAX_SPEED, Conveyor
+from phyai_ros.sim import cells
+from phyai_ros.sim.conveyor import Conveyor
 from phyai_ros.sim.episodes import Episodes
 from phyai_ros.sim.render import RenderingError
 
-SAMPLED = "sampled"
 _CYCLE = 0.005
 """Period of the physics thread, s; also how long a command may wait."""
 
 _PATIENCE = 3.0
 """How long commands may be refused at an episode's start before it is worth a warning, s."""
-
-PARAMETERS = (
-    params.AUTOSTART,
-    Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
-    Parameter("task", "reach", "what the episodes are about", choices=cells.TASKS),
-    Parameter("seed", 0, "seed of the first episode; each next one adds 1", low=0, high=2**31),
-    Parameter(
-        "instruction",
-        SAMPLED,
-        "the task in words, for every episode; 'sampled' or empty: each episode draws its own",
-    ),
-    Parameter(
-        "tell_instruction",
-        False,
-        "publish each episode's task on /instruction, where nobody else knows what was drawn",
-    ),
-    Parameter("width", 320, "image width, pixels", low=16, high=1920),
-    Parameter("height", 240, "image height, pixels", low=16, high=1080),
-    Parameter("camera_rate", 20.0, "images a second and camera", low=0.5, high=120.0),
-    Parameter("joint_rate", 100.0, "joint states a second", low=1.0, high=200.0),
-    Parameter("shadows", False, "render shadows (slow without a GPU)"),
-    Parameter("antialias", False, "smooth edges (slow without a GPU)"),
-    Parameter(
-        "speed", 1.0, "simulated seconds a second; not 1: set publish_clock", low=0.05, high=20.0
-    ),
-    Parameter("publish_clock", False, "publish /clock and stamp with simulated time"),
-    Parameter("time_limit", task.TIME_LIMIT, "s, an episode's time", low=0.5, high=600.0),
-    Parameter(
-        "start_tolerance",
-        0.2,
-        "rad, farther from the arm the first command of an episode is refused",
-        low=0.01,
-        high=10.0,
-    ),
-    Parameter(
-        "conveyor_speed", 0.0, "m/s of the target block; 0: it lies still", low=0.0, high=MAX_SPEED
-    ),
-    Parameter("conveyor_reversing", False, "the conveyor turns round at random"),
-    *sim_driver.PARAMETERS,
-)
-_JOINTS = ParameterDescriptor(
-    name="joints",
-    type=ParameterType.PARAMETER_STRING_ARRAY,
-    description="order of the values in a command of the robot's first output, in place of the "
-    "YAML's; left out or empty: as the YAML has it",
-    read_only=True,
-)
 
 
 class SimNode(lifecycle.ManagedNode):
@@ -103,7 +54,7 @@ class SimNode(lifecycle.ManagedNode):
         self._pacer: Pacer | None = None
         self._owned: list[Callable[[], Any]] = []
         super().__init__("sim_node", **kwargs)
-        self.declare_parameter("joints", [""], _JOINTS)
+        self.declare_parameter("joints", [""], JOINTS)
 
     # -- transitions -------------------------------------------------------------------------
 
@@ -133,11 +84,9 @@ class SimNode(lifecycle.ManagedNode):
         self._refused_since: float | None = None
         self._start_cameras(topics)
         self._connect(robot)
-        self._driver: SimDriver | None = None
-        if robot.output.type == "joint_trajectory":
-            joints = self._world.joint_names
-            self._driver = SimDriver(self, robot, joints, self._refuse_trajectory)
-            self._owned.append(self._driver.destroy)
+        joints = self._world.joint_names
+        self._driver = SimDriver(self, robot, joints, self._refuse_trajectory)
+        self._owned.append(self._driver.destroy)
 
     def _refuse_trajectory(self, why: str) -> None:
         self._inputs.bad.add("trajectory")
@@ -213,10 +162,9 @@ class SimNode(lifecycle.ManagedNode):
         seconds = self._time.advance(time.monotonic(), time.time_ns())
         self._world.step(seconds)
         stamp, now = self._time.stamp_ns, self._time.elapsed
-        if self._driver is not None:
-            goals = self._driver.step(seconds, now, self._world.physics.joints()[0])
-            if goals is not None:
-                self._apply(self._with_others(goals))
+        goals = self._driver.step(seconds, now, self._world.physics.joints()[0])
+        if goals is not None:
+            self._apply(self._with_others(goals))
         outcome = self._episodes.update()
         if self._clock_topic is not None:
             message = Clock()
@@ -269,7 +217,8 @@ class SimNode(lifecycle.ManagedNode):
     # -- executor's thread -------------------------------------------------------------------
 
     def _take(self, goals: Goals) -> None:
-        self._inbox.append(lambda: self._apply(self._with_others(goals)))
+        if self._driver.running:
+            self._inbox.append(lambda: self._apply(self._with_others(goals)))
 
     def _with_others(self, goals: Goals) -> np.ndarray:
         """Goals of every joint: those that this command leaves alone keep theirs."""
@@ -285,8 +234,7 @@ class SimNode(lifecycle.ManagedNode):
         def work() -> None:
             self._episodes.begin_next()
             self._refused_since = None
-            if self._driver is not None:
-                self._driver.restart()
+            self._driver.restart()
             said.append(self._announce("start"))
             done.set()
 
@@ -306,55 +254,14 @@ class SimNode(lifecycle.ManagedNode):
         self.failure = f"{type(error).__name__}: {error}"
 
     def _statuses(self) -> list[Status]:
-        return [self._pace_status(), self._camera_status(), self._episode_status()]
-
-    def _pace_status(self) -> Status:
-        factor, lost = self._time.factor(), self._time.lost
-        slow = factor < 0.98 * self._values.speed
-        level = ERROR if self.failure else WARN if slow else OK
-        text = self.failure or f"{factor:.3f} of real time" + (", too slow" if slow else "")
-        pacer = self._pacer
-        return Status(
-            "pace",
-            level,
-            text,
-            {
-                "real-time factor": factor,
-                "wanted factor": self._values.speed,
-                "time given up s": lost,
-                "missed cycles": pacer.missed if pacer is not None else 0,
-            },
-        )
-
-    def _camera_status(self) -> Status:
-        p50, p99 = self._cameras.seconds.percentiles()
         failure = self._cameras.failure
         self._log.set("cameras", repr(failure) if failure else None, error=True)
-        return Status(
-            "cameras",
-            ERROR if failure else OK,
-            repr(failure) if failure else f"{self._cameras.published} sets published",
-            {
-                "sets published": self._cameras.published,
-                "sets dropped": self._cameras.dropped,
-                "render and publish p50 s": p50,
-                "render and publish p99 s": p99,
-            },
-        )
-
-    def _episode_status(self) -> Status:
-        return Status(
-            "episode",
-            WARN if self._inputs.bad.total else OK,
-            f"{self._episodes.phase.value}: {self._world.instruction}",
-            {
-                "seed": self._episodes.seed,
-                "distance m": self._world.distance,
-                "commands accepted": self._accepted,
-                "commands away from the arm": self._episodes.refused,
-                "commands refused": str(self._inputs.bad),
-            },
-        )
+        missed = self._pacer.missed if self._pacer is not None else 0
+        return [
+            sim_status.pace(self._time, self._values.speed, missed, self.failure),
+            sim_status.cameras(self._cameras),
+            sim_status.episode(self._episodes, self._world, self._accepted, self._inputs.bad),
+        ]
 
 
 def _after(due: float, now: float, period: float) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 OVERLAY = "phyai/overlay"
 """The picture of a camera with the plan drawn in is this and the camera's role."""
+BOOL = "std_msgs/msg/Bool"
+"""The type of a robot's ``ready`` topics that the simulator can stand in for."""
 
 
 def info_topic(image_topic: str) -> str:

@@ -18,12 +18,15 @@ import numpy as np
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
-from std_msgs.msg import Float64MultiArray, String
+from std_msgs.msg import Bool, Float64, Float64MultiArray, String
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from phyai_ros import robots
 from phyai_ros.nodes import qos
@@ -113,6 +116,15 @@ class Rig:
         self.until(lambda: any(e["event"] == "end" for e in self.events[seen:]), "end of episode")
         self.node.destroy_timer(timer)
         return next(e for e in self.events[seen:] if e["event"] == "end")
+
+    def set(self, name, value):
+        client = self.node.create_client(SetParameters, "sim_node/set_parameters")
+        self.until(client.service_is_ready, "parameter service")
+        kind = ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=value)
+        request = SetParameters.Request(parameters=[Parameter(name=name, value=kind)])
+        future = client.call_async(request)
+        self.until(future.done, "answer to set_parameters")
+        assert future.result().results[0].successful
 
     def close(self):
         self.process.send_signal(signal.SIGINT)
@@ -250,6 +262,76 @@ def test_the_topics_and_the_order_are_those_of_the_robots_yaml(tmp_path):
         assert images["hand"][-1].header.frame_id == "wrist_camera_optical_frame"
         assert rig.run_expert(seed=0, order=REVERSED)["success"] is True
         assert not any(rig.images.values())
+    finally:
+        rig.close()
+
+
+FORWARD = """extends: ur10e_driver
+output: {type: forward_command, topic: /forward_position_controller/commands}
+"""
+SPLIT = """extends: ur10e
+further_outputs:
+  - type: joint_trajectory
+    topic: /wrist/joint_trajectory
+    joints: [wrist_3_joint, wrist_2_joint]
+"""
+
+
+def test_the_drivers_states_are_there_whatever_the_output(tmp_path):
+    """With a forward controller the handoff waited for a readiness that nobody spoke of."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(FORWARD)
+    rig, ready, speed = Rig(robot=path), [], []
+    try:
+        robot, listen = robots.load(path), rig.node.create_subscription
+        listen(Bool, robot.ready["program"].topic, ready.append, qos.robot_status())
+        listen(Float64, robot.speed_scaling.topic, speed.append, qos.joint_states())
+        rig.until(lambda: ready and speed and rig.joints, "the robot's states")
+        assert (ready[-1].data, speed[-1].data) == (True, 100.0)
+        goal = rig.measured()
+        goal[0] += 0.1
+        rig.until(rig.commands.get_subscription_count, "sim_node's subscription")
+
+        def near():
+            rig.send(goal)
+            return abs(rig.measured()[0] - goal[0]) < 0.01
+
+        rig.until(near, "the command's goal")
+        rig.set("program_running", False)
+        rig.until(lambda: not ready[-1].data, "no more readiness")
+        goal[0] += 0.1
+        for _ in range(20):
+            rig.send(goal)
+            seen = len(rig.joints)
+            rig.until(lambda seen=seen: len(rig.joints) > seen, "joint states")
+        assert abs(rig.measured()[0] - goal[0]) > 0.09
+    finally:
+        rig.close()
+
+
+def test_every_output_is_heard_whichever_comes_first(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(SPLIT)
+    rig = Rig(robot=path)
+    try:
+        trajectories = rig.node.create_publisher(
+            JointTrajectory, "/wrist/joint_trajectory", qos.command()
+        )
+        rig.until(lambda: rig.joints and rig.commands.get_subscription_count(), "sim_node")
+        rig.until(trajectories.get_subscription_count, "the second output's subscription")
+        start = rig.measured()
+        goal = start.copy()
+        goal[[0, 4, 5]] += (0.1, -0.08, 0.06)
+        point = JointTrajectoryPoint(positions=[goal[5], goal[4]], velocities=[0.0, 0.0])
+        point.time_from_start.nanosec = 500_000_000
+        names = ["wrist_3_joint", "wrist_2_joint"]
+
+        def near():
+            rig.send(np.delete(goal, [4, 5]))
+            trajectories.publish(JointTrajectory(joint_names=names, points=[point]))
+            return np.abs(rig.measured() - goal).max() < 0.01
+
+        rig.until(near, "both goals")
     finally:
         rig.close()
 
