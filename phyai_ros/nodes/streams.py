@@ -16,6 +16,8 @@ from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Statu
 from phyai_ros.nodes.message_info import informed, sent
 
 _REMEMBERED = 60.0
+_UNNAMED = "_UNKNOWN_"
+"""In the names that the graph gives to nodes which it does not know yet."""
 
 
 class Stream:
@@ -55,6 +57,8 @@ class Stream:
         self._stale_after = stale_after
         self._there: set[bytes] = set()
         self._listed: bytes | None = None
+        self._named: set[bytes] = set()
+        self._replaced = False
         self._refusal: str | None = None
         self._last = float("nan")
         self._next_line = 0.0
@@ -129,14 +133,21 @@ class Stream:
         """Whether whoever sent the newest message has left the topic. Where that cannot be told,
         for some middleware marks messages in another way than the graph (Cyclone DDS) or not at all
         (Humble), whether everybody has. Ask now and then: who was never listed cannot leave."""
+        found = self._node.get_publishers_info_by_topic(self.topic)
         there = {
-            bytes(endpoint.endpoint_gid)
-            for endpoint in self._node.get_publishers_info_by_topic(self.topic)
+            bytes(e.endpoint_gid): f"{e.node_namespace.rstrip('/')}/{e.node_name}" for e in found
         }
         newest = max(self.heard, key=self.heard.__getitem__, default=b"")
-        if newest in there:
-            self._listed = newest
-        return newest not in there if newest == self._listed else not there
+        named = {gid: name for gid, name in there.items() if _UNNAMED not in name}
+        came, self._named = named.keys() - self._named, set(named)
+        if newest not in there:
+            return True if newest == self._listed else not there
+        if newest != self._listed:
+            self._listed, self._replaced = newest, False
+        elif newest in named:
+            # Of two with one name the elder was killed: the middleware lists it for 20 s more.
+            self._replaced |= any(named[gid] == named[newest] for gid in came)
+        return self._replaced
 
     def trouble(self) -> str | None:
         """What keeps this stream from working right now, for people; None if nothing does."""

@@ -115,3 +115,44 @@ def test_silence_is_not_taken_for_a_stop(ros):
     assert not gate.stands
     gate.destroy()
     node.destroy_node()
+
+
+def test_a_driver_that_was_killed_and_is_still_listed_has_said_yes_for_itself_alone(world):
+    """For 20 s the graph lists both, under one name."""
+    world.start(True)
+    world.until(lambda: world.gate.trouble() is None)
+    again = rclpy.create_node("driver", context=world.node.context)
+    second = again.create_publisher(Bool, TOPIC, qos.robot_status())
+    world.until(lambda: world.node.count_publishers(TOPIC) == 2)
+    world.until(lambda: world.gate.trouble() is not None)
+    second.publish(Bool(data=True))
+    world.until(lambda: world.gate.trouble() is None)
+    again.destroy_node()
+
+
+def test_another_node_that_publishes_there_too_changes_nothing(world):
+    world.start(True)
+    world.until(lambda: world.gate.trouble() is None)
+    other = rclpy.create_node("bag_player", context=world.node.context)
+    other.create_publisher(Bool, TOPIC, qos.robot_status())
+    world.until(lambda: world.node.count_publishers(TOPIC) == 2)
+    for _ in range(20):
+        world.gate.watch()
+    assert world.gate.trouble() is None
+    other.destroy_node()
+
+
+def test_a_gate_that_starts_beside_one_that_was_killed_believes_who_speaks(ros):
+    """The one that was killed is listed as well, and says nothing."""
+    twins = [rclpy.create_node("driver", context=ros) for _ in range(2)]
+    publishers = [twin.create_publisher(Bool, TOPIC, qos.robot_status()) for twin in twins]
+    publishers[1].publish(Bool(data=True))
+    world = World(ros)
+    world.until(lambda: world.node.count_publishers(TOPIC) == 2)
+    world.until(lambda: world.gate.trouble() is None)
+    for _ in range(20):
+        world.gate.watch()
+    assert world.gate.trouble() is None
+    world.gate.destroy()
+    for node in (*twins, world.node, world.driver):
+        node.destroy_node()
