@@ -54,9 +54,7 @@ def statistics(
                 f"{where}: statistic {name!r} missing, needed for {mode}; "
                 f"there are: {', '.join(sorted(stats)) or 'none'}"
             )
-        value = stats[name]
-        array = value if isinstance(value, np.ndarray) else np.asarray(value, np.float32)
-        array = np.atleast_1d(array)
+        array = np.atleast_1d(numbers(stats[name], f"{where}: statistic {name!r}"))
         if dim is not None and array.shape[-1] != dim:
             raise PolicyError(
                 f"{where}: statistic {name!r}: expected {dim} values, found {array.shape[-1]}"
@@ -66,6 +64,17 @@ def statistics(
         found.append(array)
     _check_pair(_STATISTICS[mode], found[0], found[1], where)
     return found[0], found[1]
+
+
+def numbers(value: object, where: str) -> np.ndarray:
+    """An array as it is, a list as float32. Raises PolicyError naming ``where``."""
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(value, np.float32)
+    except (TypeError, ValueError):
+        found = str(value)
+        raise PolicyError(f"{where}: expected numbers, found {found[:80]}") from None
 
 
 def _check_pair(names: tuple[str, str], first: np.ndarray, second: np.ndarray, where: str) -> None:

@@ -257,3 +257,36 @@ def test_groups_that_isaac_encodes_otherwise_are_refused_by_name(part, key, tmp_
     with pytest.raises(PolicyError, match=rf"new_embodiment.{part}.{key}: single_arm: not support"):
         load_policy(root, embodiment="new_embodiment")
     load_policy(root, embodiment="libero_sim")
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "value", "says"),
+    [
+        ("architecture.json", ("backbone", "vision_config", "depth"), "many", "depth"),
+        ("architecture.json", ("backbone", "text_config", "head_dim"), None, "head_dim"),
+        ("architecture.json", ("backbone", "image_token_id"), None, "image_token_id: expected"),
+        ("config.json", ("select_layer",), 0, "select_layer: expected a whole number from 1"),
+        ("preprocessor_config.json", ("image_mean",), [0.4, 0.5, 0.5], "image_mean"),
+        (
+            "statistics.json", ("new_embodiment", "state", "gripper", "q01"), [{}],
+            "new_embodiment.state.gripper: statistic 'q01': expected numbers, found",
+        ),
+        (
+            "processor_config.json",
+            ("processor_kwargs", "modality_configs", "new_embodiment", "video", "modality_keys"),
+            [7], r"video.modality_keys: expected names of cameras, found \[7\]",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_file_is_told_with_that_file(file, path, value, says, tmp_path):
+    root = tmp_path / "checkpoint"
+    shutil.copytree(GOLDEN / FIXTURE, root)
+    content = json.loads((root / file).read_text())
+    *parents, last = path
+    place = content
+    for key in parents:
+        place = place[key]
+    place[last] = value
+    (root / file).write_text(json.dumps(content))
+    with pytest.raises(PolicyError, match=rf"{file}.*{says}"):
+        load_policy(root, embodiment="new_embodiment")

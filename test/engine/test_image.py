@@ -9,7 +9,8 @@ from golden import GOLDEN, cases, needs_golden
 from PIL import Image
 
 from phyai_ros.engine import image
-from phyai_ros.engine.models.gr00t_n17.config import COSMOS_REASON2_2B, GrootConfig
+from phyai_ros.engine.models.gr00t_n17.backbone import COSMOS_REASON2_2B
+from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
 
 SIZES = ((480, 640), (36, 64), (97, 131), (240, 320))

@@ -117,8 +117,11 @@ class GrootAdapter:
 
     def _check(self) -> None:
         where = self.sidecars.where
-        if not self.cameras:
-            raise PolicyError(f"{where['modality']}.video.modality_keys missing")
+        if not self.cameras or not all(isinstance(key, str) for key in self.cameras):
+            raise PolicyError(
+                f"{where['modality']}.video.modality_keys: expected names of cameras, "
+                f"found {list(self.cameras)}"
+            )
         if not 0 <= self.sidecars.embodiment_id < self.config.embodiments:
             raise PolicyError(
                 f"{where['ids']}: embodiment {self.sidecars.embodiment!r} has id "

@@ -11,7 +11,7 @@ import numpy as np
 
 from phyai_ros.engine.models.gr00t_n17 import rotation
 from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars
-from phyai_ros.engine.normalize import GrootRange, statistics
+from phyai_ros.engine.normalize import GrootRange, numbers, statistics
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
 _STATISTICS = ("mean", "q01", "min", "max", "std")
@@ -112,7 +112,7 @@ def _state_groups(sidecars: Sidecars) -> tuple[Group, ...]:
         entry = _entry(sidecars, "state", name)
         size = _size(entry, where)
         low, high = statistics(entry, mode, where, size)
-        spec = FeatureSpec(name, size, mode, False, _arrays(entry))
+        spec = FeatureSpec(name, size, mode, False, _arrays(entry, where))
         normaliser = GrootRange(low, high, clip=sidecars.clip_outliers)
         groups.append(Group(spec, slice(at, at + size), normaliser))
         at += size
@@ -133,7 +133,7 @@ def _action_groups(sidecars: Sidecars, state: Sequence[Group]) -> tuple[Group, .
         entry = _entry(sidecars, kind, name)
         where = f"{sidecars.where['statistics']}.{kind}.{name}"
         low, high = statistics(entry, mode, where, size)
-        spec = FeatureSpec(name, size, mode, relative, _arrays(entry))
+        spec = FeatureSpec(name, size, mode, relative, _arrays(entry, where))
         reference = _reference(sidecars, name, config, state, size) if relative else None
         groups.append(
             Group(
@@ -200,8 +200,10 @@ def _size(entry: Mapping[str, Any], where: str) -> int:
     raise PolicyError(f"{where}: no statistics; there are: {', '.join(entry) or 'none'}")
 
 
-def _arrays(entry: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    return {k: np.asarray(v, np.float32) for k, v in entry.items() if isinstance(v, list)}
+def _arrays(entry: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+    return {
+        k: numbers(v, f"{where}: statistic {k!r}") for k, v in entry.items() if isinstance(v, list)
+    }
 
 
 def _word(value: Any) -> str:

@@ -9,42 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.models.gr00t_n17.backbone import Backbone, TextConfig, VisionConfig
 from phyai_ros.engine.types import PolicyError
-
-COSMOS_REASON2_2B: dict[str, Any] = {
-    "image_token_id": 151655,
-    "vision_start_token_id": 151652,
-    "vision_end_token_id": 151653,
-    "text_config": {
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151936,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 5000000,
-        "rope_scaling": {"mrope_section": [24, 20, 20]},
-    },
-    "vision_config": {
-        "depth": 24,
-        "hidden_size": 1024,
-        "intermediate_size": 4096,
-        "num_heads": 16,
-        "num_position_embeddings": 2304,
-        "out_hidden_size": 2048,
-        "deepstack_visual_indexes": [5, 11, 17],
-        "patch_size": 16,
-        "spatial_merge_size": 2,
-        "temporal_patch_size": 2,
-        "in_channels": 3,
-    },
-}
-"""Qwen3-VL-2B's published dimensions, which a real checkpoint implies by its ``model_name``."""
-
-_BACKBONES = {"nvidia/Cosmos-Reason2-2B": COSMOS_REASON2_2B}
-_QWEN_2B = "Qwen/Qwen3-VL-2B"
 
 _HEAD_DEFAULTS: dict[str, Any] = {
     "backbone_embedding_dim": 2048,
@@ -81,40 +47,6 @@ _HEAD_DEFAULTS: dict[str, Any] = {
     },
 }
 """The published checkpoint's values, for keys that config.json leaves out."""
-
-
-@dataclass(frozen=True)
-class TextConfig:
-    hidden: int
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab: int
-    eps: float
-    rope_theta: float
-    mrope_section: tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class VisionConfig:
-    depth: int
-    hidden: int
-    intermediate: int
-    heads: int
-    positions: int
-    out_hidden: int
-    deepstack: tuple[int, ...]
-    patch: int
-    merge: int
-    temporal: int
-    channels: int
-
-    @property
-    def patch_values(self) -> int:
-        """Numbers of one patch vector: channels x temporal x patch x patch."""
-        return self.channels * self.temporal * self.patch * self.patch
 
 
 @dataclass(frozen=True)
@@ -167,63 +99,21 @@ class GrootConfig:
         """config.json's object. architecture: ``{"backbone": {...}}`` of architecture.json, which
         a checkpoint with another backbone than the published one carries. Raises PolicyError naming
         ``where`` and the key."""
-        return _parse({**_HEAD_DEFAULTS, **config}, where, _backbone(config, where, architecture))
+        head = {**_HEAD_DEFAULTS, **config}
+        return _parse(head, where, Backbone.of(config, where, architecture, head["select_layer"]))
 
 
-def _backbone(
-    config: Mapping[str, Any], where: str, architecture: Mapping[str, Any] | None
-) -> Mapping[str, Any]:
-    if architecture is not None and "backbone" in architecture:
-        backbone: Mapping[str, Any] = architecture["backbone"]
-        return backbone
-    name = str(config.get("model_name", "nvidia/Cosmos-Reason2-2B")).rstrip("/")
-    if name in _BACKBONES:
-        return _BACKBONES[name]
-    if name.startswith(_QWEN_2B):
-        return COSMOS_REASON2_2B
-    raise PolicyError(
-        f"{where}: key 'model_name': backbone {name!r} has no known dimensions; known: "
-        f"{', '.join(_BACKBONES)}, {_QWEN_2B}*; others need architecture.json beside it"
-    )
-
-
-def _parse(head: Mapping[str, Any], where: str, backbone: Mapping[str, Any]) -> GrootConfig:
+def _parse(head: Mapping[str, Any], where: str, backbone: Backbone) -> GrootConfig:
     try:
-        text, vision = backbone["text_config"], backbone["vision_config"]
         dit, vl = head["diffusion_model_cfg"], head["vl_self_attention_cfg"] or {"num_layers": 0}
-        rope = text.get("rope_scaling") or text["rope_parameters"]
-        sections = tuple(int(n) for n in rope["mrope_section"])
         config = GrootConfig(
-            text=TextConfig(
-                hidden=text["hidden_size"],
-                intermediate=text["intermediate_size"],
-                layers=min(int(head["select_layer"]), int(text["num_hidden_layers"])),
-                heads=text["num_attention_heads"],
-                kv_heads=text["num_key_value_heads"],
-                head_dim=text["head_dim"],
-                vocab=text["vocab_size"],
-                eps=float(text["rms_norm_eps"]),
-                rope_theta=float(text.get("rope_theta") or rope["rope_theta"]),
-                mrope_section=(sections[0], sections[1], sections[2]),
-            ),
-            vision=VisionConfig(
-                depth=vision["depth"],
-                hidden=vision["hidden_size"],
-                intermediate=vision["intermediate_size"],
-                heads=vision["num_heads"],
-                positions=vision["num_position_embeddings"],
-                out_hidden=vision["out_hidden_size"],
-                deepstack=tuple(vision["deepstack_visual_indexes"]),
-                patch=vision["patch_size"],
-                merge=vision["spatial_merge_size"],
-                temporal=vision["temporal_patch_size"],
-                channels=vision.get("in_channels", 3),
-            ),
+            text=backbone.text,
+            vision=backbone.vision,
             dit=_dit(dit, dit["output_dim"], bool(dit.get("interleave_self_attention", False))),
             vl_self_attention=_dit(vl, 0, True),
-            image_token_id=backbone["image_token_id"],
-            vision_start_id=backbone["vision_start_token_id"],
-            vision_end_id=backbone["vision_end_token_id"],
+            image_token_id=backbone.image_token_id,
+            vision_start_id=backbone.vision_start_id,
+            vision_end_id=backbone.vision_end_id,
             backbone_dim=head["backbone_embedding_dim"],
             max_state_dim=head["max_state_dim"],
             max_action_dim=head["max_action_dim"],

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from phyai_ros.engine import image as resize
-from phyai_ros.engine.models.gr00t_n17.config import VisionConfig
+from phyai_ros.engine.models.gr00t_n17.backbone import VisionConfig
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
 from phyai_ros.engine.types import PolicyError
 
@@ -42,7 +42,11 @@ class ImageRules:
         mean = list((preprocessor or {}).get("image_mean", (0.5,) * 3))
         std = list((preprocessor or {}).get("image_std", (0.5,) * 3))
         if mean != [0.5] * 3 or std != [0.5] * 3:
-            raise PolicyError(f"{where}: image_mean/std: expected 0.5, found {mean}, {std}")
+            file = "preprocessor_config.json"
+            raise PolicyError(
+                f"{where}: {file} beside it: image_mean, image_std: expected 0.5, found {mean}, "
+                f"{std}"
+            )
         size = (preprocessor or {}).get("size") or {}
         fraction = kwargs.get("crop_fraction")
         edge = kwargs.get("shortest_image_edge")
@@ -58,8 +62,8 @@ class ImageRules:
             crop_fraction=None if fraction is None else float(fraction),
             keep_aspect=bool(kwargs.get("use_albumentations", False)),
             letter_box=bool(kwargs.get("letter_box_transform", False)),
-            min_pixels=int(size.get("shortest_edge", _MIN_PIXELS)),
-            max_pixels=int(size.get("longest_edge", _MAX_PIXELS)),
+            min_pixels=int(size.get("shortest_edge") or _MIN_PIXELS),
+            max_pixels=int(size.get("longest_edge") or _MAX_PIXELS),
         )
 
     def transform(self, image: torch.Tensor) -> torch.Tensor:

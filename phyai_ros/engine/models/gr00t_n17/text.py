@@ -11,7 +11,7 @@ from torch import nn
 from phyai_ros.engine.layers import mlp, rope
 from phyai_ros.engine.layers.attention import attention, merge_heads, split_heads, zero_rows
 from phyai_ros.engine.layers.norm import rms_norm
-from phyai_ros.engine.models.gr00t_n17.config import TextConfig
+from phyai_ros.engine.models.gr00t_n17.backbone import TextConfig
 
 
 class _RmsNorm(nn.Module):

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from phyai_ros.engine.layers.attention import attention, merge_heads
 from phyai_ros.engine.layers.norm import layer_norm
 from phyai_ros.engine.layers.rope import inverse_frequencies, rotate, tables
-from phyai_ros.engine.models.gr00t_n17.config import VisionConfig
+from phyai_ros.engine.models.gr00t_n17.backbone import VisionConfig
 
 Grid = tuple[int, int]
 """Patches of one image: rows, columns (both multiples of the merge size)."""
