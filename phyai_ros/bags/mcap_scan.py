@@ -130,7 +130,7 @@ class Scan:
         elif code == _CHANNEL:
             fields = BytesIO(body)
             number, schema = struct.unpack("<HH", _exactly(fields, 4))
-            topic, _encoding, metadata = _text(fields), _text(fields), BytesIO(_block(fields))
+            topic, _, metadata = _text(fields), _text(fields), BytesIO(_block(fields))
             qos = ""
             while metadata.tell() < len(metadata.getbuffer()):
                 key, value = _text(metadata), _text(metadata)

@@ -1,28 +1,25 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The embedded ACT brings ALOHA's right gripper to the cube, by sight, in virtual time."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from phyai_ros import robots
+from phyai_ros.engine.policy import Policy, load_policy
+from phyai_ros.engine.types import Observation
+from phyai_ros.nodes import model_file
+from phyai_ros.robots.binding import Binding
+from phyai_ros.sim.aloha import kinematics as kin
+from phyai_ros.sim.aloha import task
+from phyai_ros.sim.aloha.world import World
+from tools.train.aloha.data import spoken
+from tools.train.aloha.evaluate import commanded, episode
+from tools.train.trials import HELD_OUT
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
-
-from phyai_ros import robots  # noqa: E402
-from phyai_ros.engine.policy import Policy, load_policy  # noqa: E402
-from phyai_ros.engine.types import Observation  # noqa: E402
-from phyai_ros.nodes import model_file  # noqa: E402
-from phyai_ros.robots.binding import Binding  # noqa: E402
-from phyai_ros.sim.aloha import kinematics as kin  # noqa: E402
-from phyai_ros.sim.aloha import task  # noqa: E402
-from phyai_ros.sim.aloha.world import World  # noqa: E402
-from tools.train.aloha.data import spoken  # noqa: E402
-from tools.train.aloha.evaluate import commanded, episode  # noqa: E402
-from tools.train.trials import HELD_OUT  # noqa: E402
-
 CHECKPOINT = ROOT / "phyai_ros" / "checkpoints" / "act_aloha_small"
 LIMIT = 8_000_000
 """Bytes that an embedded checkpoint may take in the repository."""

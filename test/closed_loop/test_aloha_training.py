@@ -1,24 +1,20 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """What ALOHA's training makes is what the engine runs: demonstrations, statistics, model."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
-
-from phyai_ros.engine.models.lerobot_images import planes, resize  # noqa: E402
-from phyai_ros.engine.policy import load_policy  # noqa: E402
-from phyai_ros.engine.types import Observation  # noqa: E402
-from phyai_ros.sim.aloha.world import World  # noqa: E402
-from tools.train.aloha import data as aloha_data  # noqa: E402
-from tools.train.aloha import demonstrations, export  # noqa: E402
-from tools.train.aloha.policy import Trainee  # noqa: E402
-from tools.train.aloha.train import random_batch, settle  # noqa: E402
+from phyai_ros.engine.models.lerobot_images import planes, resize
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.types import Observation
+from phyai_ros.sim.aloha.world import World
+from tools.train.aloha import data as aloha_data
+from tools.train.aloha import demonstrations, export
+from tools.train.aloha.policy import Trainee
+from tools.train.aloha.train import random_batch, settle
 
 
 @pytest.fixture(scope="module")

@@ -1,27 +1,24 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """What was trained is what the engine runs: the training modules and the engine agree."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from phyai_ros.engine.policy import load_policy
+from phyai_ros.engine.types import FeatureSpec, Guidance
+from phyai_ros.sim.conveyor import Conveyor
+from phyai_ros.sim.sampling import sample_state
+from phyai_ros.sim.world import World
+from tools.train import export_gr00t, export_pi05, families, follow
+from tools.train.batch import Batch
+from tools.train.images import prepare
+from tools.train.rollout import observe
+from tools.train.statistics import Range
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
-
-from phyai_ros.engine.policy import load_policy  # noqa: E402
-from phyai_ros.engine.types import FeatureSpec, Guidance  # noqa: E402
-from phyai_ros.sim.conveyor import Conveyor  # noqa: E402
-from phyai_ros.sim.sampling import sample_state  # noqa: E402
-from phyai_ros.sim.world import World  # noqa: E402
-from tools.train import export_gr00t, export_pi05, families, follow  # noqa: E402
-from tools.train.batch import Batch  # noqa: E402
-from tools.train.images import prepare  # noqa: E402
-from tools.train.rollout import observe  # noqa: E402
-from tools.train.statistics import Range  # noqa: E402
-
 CHECKPOINTS = ROOT / "phyai_ros" / "checkpoints"
 NAMES = ("gr00t", "pi05")
 RTC = "pi05_ur10e_rtc_small"

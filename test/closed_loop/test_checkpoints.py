@@ -1,25 +1,22 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The embedded checkpoints do their task in the simulator, in virtual time, and go by the words."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from phyai_ros.control import metrics
+from phyai_ros.engine.policy import Policy, load_policy
+from phyai_ros.sim import task
+from phyai_ros.sim.scene import COLOURS
+from phyai_ros.sim.world import World
+from tools.train.evaluate import other_instruction
+from tools.train.rollout import episode, observe
+from tools.train.trials import HELD_OUT
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
-
-from phyai_ros.control import metrics  # noqa: E402
-from phyai_ros.engine.policy import Policy, load_policy  # noqa: E402
-from phyai_ros.sim import task  # noqa: E402
-from phyai_ros.sim.scene import COLOURS  # noqa: E402
-from phyai_ros.sim.world import World  # noqa: E402
-from tools.train.evaluate import other_instruction  # noqa: E402
-from tools.train.rollout import episode, observe  # noqa: E402
-from tools.train.trials import HELD_OUT  # noqa: E402
-
 NAMES = ("gr00t_ur10e_small", "pi05_ur10e_small", "pi05_ur10e_rtc_small")
 LIMIT = 8_000_000
 """Bytes that an embedded checkpoint may take in the repository."""

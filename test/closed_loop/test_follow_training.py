@@ -2,20 +2,17 @@
 """Training to go on from decided rows: what the demonstrations say, and that training conditions a
 row as the engine does."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from phyai_ros.sim import expert, task
+from phyai_ros.sim import kinematics as kin
+from tools.train import families, follow
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # tools/ belongs to the repository and is not installed
-
-from phyai_ros.sim import expert, task  # noqa: E402
-from phyai_ros.sim import kinematics as kin  # noqa: E402
-from tools.train import families, follow  # noqa: E402
-
 HORIZON, STEP = 16, 0.05
 BELT = 0.64
 

@@ -173,8 +173,9 @@ def test_files_that_workflow_and_container_name():
         text = (ROOT / name).read_text()
         for file in re.findall(r"src/phyai_ros/([\w./]+)", text):
             assert (ROOT / file).exists(), f"{name}: {file}"
-        for folder in re.findall(r"\btest/\w+", text):
-            assert (ROOT / folder).is_dir(), f"{name}: {folder}"
+        for folders in re.findall(r"\btest/\{([\w,]+)\}", text):
+            for folder in folders.split(","):
+                assert (ROOT / "test" / folder).is_dir(), f"{name}: {folder}"
         (extras,) = set(re.findall(r"phyai_ros\[([\w,]+)\]", text))
         setup = (ROOT / "setup.cfg").read_text().partition("[options.extras_require]")[2]
         assert set(extras.split(",")) <= set(re.findall(r"^(\w+) =$", setup, re.MULTILINE))
