@@ -126,11 +126,13 @@ def loading() -> list[str]:
         if row is None:
             lines.append(f"| {text} | | | not measured | | | |")
             continue
+        place = f", on {row['device']['cores']} CPU cores" if " on cpu;" in row["what"] else ""
+        buckets = f"{row['buckets']} in {row['warm_again_s']:.1f} s" if row["buckets"] else "none"
         lines.append(
-            f"| {text} | {row['parameters'] / 1e9:.2f} B | {row['shards']} "
+            f"| {text}{place} | {row['parameters'] / 1e9:.2f} B | {row['shards']} "
             f"| {row['s_per_gb_again']:.2f} | {row['host_beyond_model_gb']:.2f} "
             f"({row['wanted']['host_beyond_model_gb']:.2f}) GB "
-            f"| {row['buckets']} in {row['warm_again_s']:.1f} s | {row['configure_s']:.1f} s |"
+            f"| {buckets} | {row['configure_s']:.1f} s |"
         )
     return lines
 
