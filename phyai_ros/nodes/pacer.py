@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 _SWITCH_INTERVAL = 0.0002
 """Seconds until a waiting thread gets the interpreter lock (Python's default: 0.005)."""
@@ -100,15 +101,16 @@ def raise_priority(priority: int, thread: int = 0) -> str | None:
     return None
 
 
-def raise_others(priority: int) -> str | None:
+def raise_others(priority: int, named: str = "") -> str | None:
     """``raise_priority`` for every thread of this process that is still scheduled as usual, the
     middleware's among them: one that waits for a core while it holds a lock, or the interpreter's,
-    makes the control thread wait with it."""
+    makes the control thread wait with it. named: how the names of those threads begin."""
     refusal = None
     for thread in map(int, os.listdir("/proc/self/task") if priority > 0 else ()):
         try:
-            if os.sched_getscheduler(thread) == os.SCHED_OTHER:
+            name = Path(f"/proc/self/task/{thread}/comm").read_text(encoding="utf-8")
+            if name.startswith(named) and os.sched_getscheduler(thread) == os.SCHED_OTHER:
                 refusal = raise_priority(priority, thread) or refusal
-        except ProcessLookupError:
+        except (ProcessLookupError, FileNotFoundError):
             continue  # it ended meanwhile
     return refusal

@@ -72,6 +72,10 @@ def main(words: Sequence[str]) -> int:
 
     node = RecordNode(robot, recorder, options.topics)
     console.say("info", f"recording into {path}; Ctrl-C ends it")
+    if node.refusal is not None:
+        console.say(
+            "info", f"on a loaded machine recording may delay control ticks: {node.refusal}"
+        )
     end = time.monotonic() + (options.duration or float("inf"))
     first, status, number = path, 0, 1
     while True:
