@@ -162,7 +162,7 @@ def read_everything(directory: Path) -> None:
         (_rename_statistic, ["observation.state.std is absent", "'state.std'"]),
         (_shorten_statistic, ["observation.state.std has 5 values", "has 7"]),
         (_nan_statistic, ["observation.state.std", "not finite"]),
-        (_unknown_mode, ["norm_map[STATE]", "MEDIAN", "QUANTILES"]),
+        (_unknown_mode, ["policy_preprocessor.json: norm_map[STATE]", "MEDIAN", "QUANTILES"]),
         (_no_normalizer, ["normalizer_processor", "to_batch_processor"]),
         (_bad_shape, ["observation.state", "[7, 1]"]),
         (_broken_json, ["policy_postprocessor.json", "not valid JSON"]),

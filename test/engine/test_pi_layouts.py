@@ -216,6 +216,18 @@ REFUSALS = {
         {"norm_stats": {"state": {"mean": [0.0]}}},
         r"norm_stats.json: norm_stats.state.q01 is absent; there are \['mean'\]",
     ),
+    "openpi-no-numbers": (
+        "pi05_openpi",
+        "assets/droid/norm_stats.json",
+        {"norm_stats": {"state": {"q01": ["low"], "q99": [1.0]}}},
+        r"norm_stats.json: norm_stats.state.q01: expected numbers, found \['low'\]",
+    ),
+    "architecture": (
+        "pi0",
+        "architecture.json",
+        {"gemma_expert": {"hidden_size": 1.5}},
+        r"architecture.json: expert.width: expected a whole number.*found 1.5",
+    ),
 }
 
 

@@ -50,12 +50,14 @@ class Feature:
 
 @dataclass(frozen=True)
 class Step:
-    """One processor step. statistics: feature key -> statistic name -> float32 array."""
+    """One processor step. file: where its statistics are. statistics: feature key -> statistic
+    name -> float32 array. described: the file that has ``config``."""
 
     name: str
     config: Mapping[str, Any]
     file: str
     statistics: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    described: str = ""
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,7 @@ def _step(file: Path, entry: Any) -> Step:
         config=config,
         file=str(file.parent / state_file) if state_file else str(file),
         statistics=_statistics(file.parent / state_file, file) if state_file else {},
+        described=str(file),
     )
 
 
@@ -311,14 +314,17 @@ def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
 def _normalisation(step: Step, feature: Feature, config: Mapping[str, Any]) -> Normalisation:
     mapping = step.config.get("norm_map") or config.get("normalization_mapping") or {}
     if not isinstance(mapping, Mapping):
-        raise PolicyError(f"{step.file}: norm_map: expected an object, found {mapping!r}")
+        raise PolicyError(
+            f"{step.described or step.file}: norm_map: expected an object, found {mapping!r}"
+        )
     mode = str(mapping.get(feature.kind, "IDENTITY"))
     only = step.config.get("normalize_observation_keys")
     if only is not None and feature.kind != "ACTION" and feature.key not in only:
         mode = "IDENTITY"
     if mode not in STATISTICS_OF:
         raise PolicyError(
-            f"{step.file}: norm_map[{feature.kind}] is {mode!r}; known: {sorted(STATISTICS_OF)}"
+            f"{step.described or step.file}: norm_map[{feature.kind}] is {mode!r}; "
+            f"known: {sorted(STATISTICS_OF)}"
         )
     found = step.statistics.get(feature.key, {})
     for name in STATISTICS_OF[mode]:

@@ -73,6 +73,7 @@ def flow_config(checkpoint: Checkpoint, file: str) -> FlowConfig:
     if checkpoint.has("architecture.json"):
         where = str(checkpoint.root / "architecture.json")
         config = override(config, checkpoint.json("architecture.json"), where)
+        file = f"{file} and architecture.json"
         if config.vision.image_size != height:
             raise PolicyError(
                 f"{where}: image_size is {config.vision.image_size}, but config.json's "

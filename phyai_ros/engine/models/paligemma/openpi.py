@@ -109,6 +109,7 @@ def _flow_config(checkpoint: Checkpoint, file: str) -> FlowConfig:
     if checkpoint.has("architecture.json"):
         where = str(checkpoint.root / "architecture.json")
         config = override(config, checkpoint.json("architecture.json"), where)
+        file = f"{file} and architecture.json"
     config.check(file)
     return config
 
@@ -145,7 +146,9 @@ def _statistics(
         if not isinstance(stats, Mapping):
             raise PolicyError(f"{file}: norm_stats.{key} is absent; there are {sorted(content)}")
         arrays: dict[str, np.ndarray] = {
-            k: np.asarray(v, np.float64) for k, v in stats.items() if v is not None
+            k: _numbers(v, f"{file}: norm_stats.{key}.{k}")
+            for k, v in stats.items()
+            if v is not None
         }
         for statistic in needed:
             if statistic not in arrays:
@@ -160,6 +163,13 @@ def _statistics(
             )
         result[key] = arrays
     return result
+
+
+def _numbers(values: object, where: str) -> np.ndarray:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise PolicyError(f"{where}: expected numbers, found {str(values)[:80]}") from None
 
 
 def _used(statistics: Mapping[str, np.ndarray]) -> int:
