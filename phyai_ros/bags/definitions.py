@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -16,13 +17,16 @@ PACKAGE = "phyai_ros"
 
 
 def message_folders() -> list[Path]:
-    """Where this package's ``.msg`` files may lie: the source tree, then installed ones."""
+    """Where this package's ``.msg`` files may lie: the source tree, then what colcon installed,
+    then what pip did."""
     module = Path(__file__)
-    folders = [module.parents[2] / "msg", module.resolve().parents[2] / "msg"]
-    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
-        if prefix:
-            folders.append(Path(prefix) / "share" / PACKAGE / "msg")
-    return folders
+    prefixes = [Path(p) for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
+    prefixes += [*module.parents[2:7], Path(sys.prefix)]
+    return [
+        module.parents[2] / "msg",
+        module.resolve().parents[2] / "msg",
+        *(prefix / "share" / PACKAGE / "msg" for prefix in prefixes),
+    ]
 
 
 @cache
