@@ -43,6 +43,45 @@ No fixture is written in these; the first three are fixtures converted, held to 
 | LeRobot before its processor files | `act`, `diffusion`: test_lerobot_layout.py |
 | pi0, pi0.5 with older or tied keys, or in shards | `pi0`, `pi05`, openpi's: test_pi_layouts.py |
 | other dimensions, names and counts in every layout: random weights | test_other_sizes.py |
+
+More fixtures, of any size and name: `PHYAI_FIXTURES=DIR pytest test/engine/test_fixtures.py`.
+"""
+OPTIONS = """
+## Options
+
+Followed: as official code runs them. Refused: by name, because they would give other actions
+without a word. What only training reads is not looked at.
+
+| family | followed | refused |
+|---|---|---|
+| LeRobot's, all | normalisation by any mode, a feature each, zero ranges, \
+`normalize_observation_keys`; relative actions with excluded joints | processor steps that are \
+not done here; several STATE, ENV or ACTION features |
+| `pi0`, `pi05` | camera counts, `empty_cameras`, image sizes, steps, periods of the time \
+embedding, grouped heads of any number, tied or untied embeddings | images normalised other than \
+by IDENTITY; language model and expert of different depth, heads or head size; visual or \
+proprioceptive memory; PEFT adapters |
+| openpi's layout | absent cameras in their slots, padded statistics, `use_quantile_norm`, \
+`discrete_state_input`, `delta_action_mask`, `max_token_len`, `num_steps` in config.json | \
+several assets with none chosen |
+| `smolvla` | `add_image_special_tokens` with `empty_cameras`, `attention_mode`, \
+`self_attn_every_n_layers`, `num_vlm_layers` (none: all), `num_expert_layers`, \
+`expert_width_multiplier`, square `resize_imgs_with_padding`, normalised images, tied \
+embeddings; `prefix_length` and `pad_language_to` change nothing | `adapt_to_pi_aloha`, \
+`use_delta_joint_actions_aloha`; images that are not square; an expert layer missing where it \
+would attend to itself |
+| `act` | with or without VAE, `pre_norm`, activation, ResNet 18 to 152, dilation, decoder \
+layers, environment state, no camera, cameras of different size, an image crop step | other \
+backbones |
+| `diffusion` | 1 or more observation steps, crop and resize, shared or separate encoders, batch \
+or group norm, FiLM scale, DDIM and DDPM, schedules, clipping, sample prediction | cameras of \
+different size; schedules and predictions of other names |
+| `gr00t_n17`, Isaac's and LeRobot's layout | embodiments, `select_layer`, steps and buckets, \
+`use_vlln`, VL self-attention, plain or alternating DiT, percentiles or range, relative joints \
+and poses a time step or not, `clip_outliers`, `formalize_language`, crops, letter box | sine \
+and cosine or mean and deviation encoding of groups, `reproject_vision`, `exclude_state`, state \
+history, positional embeddings in the DiT; more frames than one of a camera repeat the newest, \
+as LeRobot does |
 """
 REFUSED = """
 ## Refused
@@ -110,7 +149,7 @@ def main() -> None:
         lines.append(f"| `{name}` | {others} | {', '.join(sorted(known.config_types))} |")
     lines.append(MEASURED.rstrip("\n"))
     lines += [_row(golden / name, layout) for name, layout in LAYOUTS.items()]
-    lines += [CONVERTED.rstrip("\n"), REFUSED.rstrip("\n")]
+    lines += [text.rstrip("\n") for text in (CONVERTED, OPTIONS, REFUSED)]
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
