@@ -66,6 +66,12 @@ def test_what_is_still_written_is_left_alone(made, tmp_path, monkeypatch):
     assert [p.name for p in folder.iterdir()] == ["bag1_2"]
 
 
+def test_between_two_bags_there_is_nothing_to_read(made, tmp_path):
+    (tmp_path / "bags").mkdir(exist_ok=True)
+    made.check()
+    assert made.checked == []
+
+
 def test_a_damaged_bag_is_said(tmp_path):
     (tmp_path / "bag1").mkdir()
     (tmp_path / "bag1" / "bag1.mcap").write_bytes(b"no bag at all")

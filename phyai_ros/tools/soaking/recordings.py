@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import signal
 import time
@@ -69,8 +70,7 @@ class Recordings:
     def check(self) -> None:
         """Read and remove every bag that has ended."""
         bags_ = sorted(self._folder.iterdir(), key=_order)
-        following = [*bags_[1:], None]
-        for path, next_ in zip(bags_, following, strict=True):
+        for path, next_ in itertools.zip_longest(bags_, bags_[1:]):
             if self.pid is not None:
                 if next_ is None:
                     return  # it is being written
