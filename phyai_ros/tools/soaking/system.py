@@ -112,6 +112,13 @@ class System:
     def stop(self) -> list[str]:
         """Everything, in order; what is left running although it was told to end (and is then
         killed)."""
+        try:
+            self._stop_told()
+        finally:  # whatever failed, no process and no mount stays
+            left = self._stop_rest()
+        return left
+
+    def _stop_told(self) -> None:
         if not self.up.stop(signal.SIGINT, UP_STOPS):
             self.broken.append(f"phyai-ros up did not stop within {UP_STOPS:g} s")
         elif self.up.process.returncode not in (130, 1):
@@ -119,6 +126,8 @@ class System:
         if self.recordings.pid is not None and not self.recordings.stop():
             self.broken.append("phyai-ros record did not stop when asked to")
         self.recordings.check()
+
+    def _stop_rest(self) -> list[str]:
         for child in (self.simulator, self.bench, self.watcher):
             child.stop(signal.SIGTERM, 10.0)
         left = processes.marked(self._run)
