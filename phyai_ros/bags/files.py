@@ -40,10 +40,10 @@ def find(path: Path) -> BagFiles:
     if not path.exists():
         raise BagError(f"{path}: there is no such bag")
     if not path.is_dir():
-        if not _is_storage(path):
+        if not is_storage(path):
             raise BagError(f"{path}: no bag: expected a file *.mcap or *.db3, or a folder with one")
         return BagFiles([path])
-    there = _in_order(file for file in path.iterdir() if _is_storage(file))
+    there = _in_order(file for file in path.iterdir() if is_storage(file))
     there = [file for file in there if not (file.suffix == PACKED and _plain(file) in there)]
     if not there:
         raise BagError(f"{path}: no bag: expected a file *.mcap or *.db3 in it")
@@ -93,7 +93,8 @@ def _listed(file: Path) -> list[str]:
     return [Path(name).name for name in names]
 
 
-def _is_storage(file: Path) -> bool:
+def is_storage(file: Path) -> bool:
+    """Whether a file's name is that of a bag's storage, compressed or not."""
     return file.is_file() and Path(_key(file.name)).suffix in SUFFIXES
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from rosbags.rosbag2 import Reader
 
 from phyai_ros.bags import definitions, files, unpack
-from phyai_ros.bags.files import CUT_OFF, SUFFIXES, BagError
+from phyai_ros.bags.files import CUT_OFF, BagError
 from phyai_ros.bags.mcap_scan import Scan
 
-__all__ = ["CUT_OFF", "SUFFIXES", "Bag", "BagError", "BagMessage", "Topic"]
+__all__ = ["CUT_OFF", "Bag", "BagError", "BagMessage", "Topic"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from phyai_ros.bags.reader import SUFFIXES
+from phyai_ros.bags.files import is_storage
 from phyai_ros.control.roofline import Roofline, Workload, evaluate
 from phyai_ros.tools import console, recorded
 from phyai_ros.tools.report import build
@@ -152,7 +152,7 @@ def _from_report(path: Path, options: argparse.Namespace) -> Workload:
 
 def _read(path: Path) -> Any:
     """A report, or that of a bag."""
-    if path.is_dir() or path.suffix in SUFFIXES:
+    if path.is_dir() or is_storage(path):
         return build(recorded.read(path), {})
     try:
         return json.loads(path.read_text(encoding="utf-8"))
