@@ -73,7 +73,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._prefixes = robot.joint_prefixes
         self._joints = JointBuffer(robot.joint_names, values.joint_state_max_age)
         commands = {} if values.dry_run else {way.topic: way.type for way in outlets.ways(robot)}
-        self._masters = Masters(self, commands, self._on_master)
+        self._masters = Masters(self, commands, self._on_master, lambda: self._sink.commanded)
         self._owned.append(self._masters)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
         self._owned.append(self._output)
@@ -230,6 +230,8 @@ class HandoffNode(lifecycle.ManagedNode):
             raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
 
     def _measured(self) -> np.ndarray | None:
+        if not (self._sink.commanded or self._masters.settled):
+            return None  # without it no motion begins
         return self._joints.positions(time.monotonic())
 
     def _on_chunk(self, message: ActionChunk, age: float) -> None:

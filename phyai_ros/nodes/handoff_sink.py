@@ -34,6 +34,8 @@ class HandoffSink:
         self.jitter, self.age, self.deliver = Window(), Window(), Window()
         self.state, self.reason = State.WAITING, "not started"
         self.missed = 0
+        self.commanded = False
+        """Whether a command has been sent."""
         self.note = ""
         """What the executor's thread knows about a standstill; added to the reason."""
         self.pace: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
@@ -48,6 +50,7 @@ class HandoffSink:
         )
 
     def command(self, positions: np.ndarray) -> None:
+        self.commanded = True  # before it is heard
         self._output.publish(positions)
 
     def request(self, request: Request) -> None:

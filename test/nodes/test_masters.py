@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from phyai_ros.nodes.masters import Masters
+from phyai_ros.nodes import masters as module
+from phyai_ros.nodes.masters import SETTLE, Masters
 
 TOPIC, OWN, OTHER = "/commands", b"own endpoint", b"another endpoint"
 
@@ -19,6 +20,7 @@ class Node:
         self.listed: dict[bytes, str] = {}
         self.callback = None
         self.asked = 0
+        self.sending = True
 
     def resolve_topic_name(self, topic):
         return topic
@@ -43,7 +45,8 @@ class Node:
 @pytest.fixture
 def cell():
     node, said = Node(), []
-    masters = Masters(node, {TOPIC: "std_msgs/msg/Float64MultiArray"}, said.append)
+    kind = {TOPIC: "std_msgs/msg/Float64MultiArray"}
+    masters = Masters(node, kind, said.append, lambda: node.sending)
     node.listed[OWN] = "handoff_node"
     masters.own()
     masters.look()
@@ -80,3 +83,54 @@ def test_another_master_is_named_once_it_is_listed(cell):
     masters.forget()
     node.hear(OTHER)
     assert len(said) == 2
+
+
+def test_one_that_is_discovered_while_the_own_publisher_is_made_is_another_all_the_same():
+    """It was taken for the node's own, and the two took turns."""
+    node, said = Node(), []
+    node.sending = False
+    kind = {TOPIC: "std_msgs/msg/Float64MultiArray"}
+    masters = Masters(node, kind, said.append, lambda: node.sending)
+    node.listed |= {OWN: "handoff_node", OTHER: "handoff_node"}
+    masters.own()
+    node.hear(OTHER)
+    assert len(said) == 1
+    masters.forget()
+    node.sending = True
+    node.hear(OWN)
+    assert len(said) == 1
+    node.hear(OTHER)
+    assert len(said) == 2
+
+
+def test_before_the_first_command_whatever_is_heard_is_anothers(cell):
+    """Also where nothing tells who sent it."""
+    node, masters, said = cell
+    node.sending = False
+    node.callback(b"", {})
+    assert said == ["another node sends commands on /commands too: two masters make the arm jump"]
+    masters.forget()
+    node.sending = True
+    node.callback(b"", {})
+    assert len(said) == 1
+
+
+def test_nothing_is_sent_before_others_have_been_listened_for(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    node = Node()
+    masters = Masters(node, {TOPIC: "std_msgs/msg/Float64MultiArray"}, print, lambda: False)
+    node.listed[OWN] = "handoff_node"
+    masters.own()
+    masters.look()
+    assert not masters.settled
+    now += 0.5 * SETTLE
+    node.listed[OTHER] = "handoff_node"  # killed perhaps: it gets its time to speak
+    masters.look()
+    now += 0.6 * SETTLE
+    masters.look()
+    assert not masters.settled
+    now += 0.5 * SETTLE
+    masters.look()
+    assert masters.settled
+    assert Masters(node, {}, print, lambda: False).settled, "a dry run sends nothing"
