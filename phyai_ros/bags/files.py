@@ -43,7 +43,7 @@ def find(path: Path) -> BagFiles:
         if not is_storage(path):
             raise BagError(f"{path}: no bag: expected a file *.mcap or *.db3, or a folder with one")
         return BagFiles([path])
-    there = _in_order(file for file in path.iterdir() if is_storage(file))
+    there = _in_order(file for file in path.iterdir() if is_storage(file) and file.is_file())
     there = [file for file in there if not (file.suffix == PACKED and _plain(file) in there)]
     if not there:
         raise BagError(f"{path}: no bag: expected a file *.mcap or *.db3 in it")
@@ -95,7 +95,7 @@ def _listed(file: Path) -> list[str]:
 
 def is_storage(file: Path) -> bool:
     """Whether a file's name is that of a bag's storage, compressed or not."""
-    return file.is_file() and Path(_key(file.name)).suffix in SUFFIXES
+    return Path(_key(file.name)).suffix in SUFFIXES
 
 
 def _key(name: str) -> str:
