@@ -37,8 +37,8 @@ _AT_ONCE = {
 class RecordNode:
     """Two participants in ROS. What the control thread publishes is heard by one of its own: a
     participant's port in shared memory has one lock for all who publish to it, and a camera's
-    driver that waits for a core while it holds that lock makes the control thread wait with it
-    (10 to 77 ms on a loaded machine, docs/replay.md).
+    driver that waits for a core while it holds that lock makes the control thread wait with it, for
+    several ticks on a loaded machine (docs/replay.md).
 
     refusal: why the receiving threads have no real-time priority, for people; or None."""
 
