@@ -94,7 +94,8 @@ def test_numbers_without_an_end_are_refused_not_built(folder):
     architecture = json.loads((target / "architecture.json").read_text())
     architecture["backbone"]["vision_config"]["depth"] = 10**12
     write(target / "architecture.json", json.dumps(architecture))
-    with pytest.raises(PolicyError, match=r"vision\.depth: expected a whole number .* 512"):
+    says = r"architecture\.json: backbone\.vision_config: depth: expected a whole number .* 512"
+    with pytest.raises(PolicyError, match=says):
         load_policy(target)
 
 
