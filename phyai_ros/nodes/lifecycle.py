@@ -25,6 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from phyai_ros.nodes import params
 from phyai_ros.nodes.executor_thread import ExecutorThread
+from phyai_ros.nodes.middleware_watch import MiddlewareWatch, end_process
 
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
@@ -136,6 +137,7 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
         args=list(arguments) if arguments is not None else None,
         signal_handler_options=SignalHandlerOptions.NO,
     )
+    watch = MiddlewareWatch(end_process)
     node: ManagedNode | None = None
     spinner: _Spinner | None = None
     status = 0
@@ -153,6 +155,7 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
         pass
     finally:
         _stop_listening()
+        watch.stop()
         if spinner is not None:
             spinner.stop()
         if node is not None:
