@@ -72,6 +72,18 @@ def test_between_two_bags_there_is_nothing_to_read(made, tmp_path):
     assert made.checked == []
 
 
+def test_a_recorder_records_when_messages_are_in_its_newest_bag(made, tmp_path):
+    folder = tmp_path / "bags"
+    folder.mkdir(exist_ok=True)
+    assert not made.recording()
+    write(folder / "bag9", NOW, 3)
+    (folder / "bag10").mkdir()
+    (folder / "bag10" / "bag10.mcap").write_bytes(bytes(200))
+    assert not made.recording()
+    (folder / "bag10" / "bag10.mcap").write_bytes(bytes(recordings.BEGUN))
+    assert made.recording()
+
+
 def test_a_damaged_bag_is_said(tmp_path):
     (tmp_path / "bag1").mkdir()
     (tmp_path / "bag1" / "bag1.mcap").write_bytes(b"no bag at all")

@@ -20,6 +20,8 @@ from phyai_ros.tools.soaking.verdict import Bag
 SPLIT_MB = 100
 """After so much the recorder goes on in the next bag."""
 RESERVE_MB = 8
+BEGUN = 100_000
+"""Bytes of a bag that are more than what it begins with."""
 STOPPING = 15.0
 CLOSING = 3.0
 """s after the next bag has begun in which one may still be being finished."""
@@ -66,6 +68,15 @@ class Recordings:
         done = self._child.stop(signal.SIGINT, STOPPING)
         self._ends.append(asked)
         return done
+
+    def recording(self) -> bool:
+        """Whether messages have come into the newest bag."""
+        newest = max(self._folder.glob("*"), key=_order, default=None)
+        files = () if newest is None else newest.glob("*")
+        try:
+            return sum(file.stat().st_size for file in files) >= BEGUN
+        except FileNotFoundError:  # renamed just now
+            return False
 
     def check(self) -> None:
         """Read and remove every bag that has ended."""

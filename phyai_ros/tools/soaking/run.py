@@ -96,6 +96,8 @@ class Soak:
         system = self._system
         if not (self._until_settled() and self._until_moving()):
             return self._give_up(f"before {fault}: the arm was not driven for {PATIENCE:g} s")
+        if not self._until_recording():
+            return self._give_up(f"before {fault}: nothing was recorded for {PATIENCE:g} s")
         self._progress(str(fault))
         one = inject(system, fault, self._wait)
         self.injected.append(one)
@@ -140,6 +142,15 @@ class Soak:
             if time.monotonic() > end or self._system.dead():
                 return False
             self._wait(_STEP)
+
+    def _until_recording(self) -> bool:
+        """A recorder that was killed, or had no room, is over it when it records."""
+        end = time.monotonic() + PATIENCE
+        while not self._system.recordings.recording():
+            if time.monotonic() > end or self._system.dead():
+                return False
+            self._wait(_STEP)
+        return True
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
