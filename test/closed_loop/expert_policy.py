@@ -27,21 +27,17 @@ from phyai_ros.sim import kinematics as kin
 
 
 class ExpertPolicy(Node):
-    """argv: seconds that an answer takes."""
+    """argv: seconds that an answer takes, from the joints that it is for."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__("expert_policy")
         self._seconds = seconds
-        self._joints: JointState | None = None
-        self._seed = 0
+        self._asked: InferenceRequest | None = None
         self._block: np.ndarray | None = None
         self._chunks = self.create_publisher(ActionChunk, "phyai/chunk", qos.chunk())
         self.create_subscription(JointState, "joint_states", self._on_joints, qos.joint_states())
         self.create_subscription(String, "sim/episode", self._on_episode, qos.episode())
         self.create_subscription(InferenceRequest, "phyai/request", self._on_request, qos.request())
-
-    def _on_joints(self, message: JointState) -> None:
-        self._joints = message
 
     def _on_episode(self, message: String) -> None:
         event = json.loads(message.data)
@@ -50,19 +46,24 @@ class ExpertPolicy(Node):
             self._block = np.array(state.blocks[event["target"]][:2])
 
     def _on_request(self, message: InferenceRequest) -> None:
-        self._pending = message
-        self._began = time.monotonic()
-        self._timer = self.create_timer(max(self._seconds, 1e-3), self._answer)
+        self._asked = message
 
-    def _answer(self) -> None:
-        request, joints = self._pending, self._joints
-        if self._block is None:
+    def _on_joints(self, message: JointState) -> None:
+        """The first ones that the request allows are what the answer is for."""
+        asked = self._asked
+        if asked is None or self._block is None:
             return  # which episode it is may be heard after the first request
-        if joints is None or convert.stamp_to_ns(joints.header.stamp) < convert.stamp_to_ns(
-            request.header.stamp
-        ):
-            return  # the timer comes again
-        self.destroy_timer(self._timer)
+        if convert.stamp_to_ns(message.header.stamp) < convert.stamp_to_ns(asked.header.stamp):
+            return
+        self._asked, began = None, time.monotonic()
+
+        def answer() -> None:
+            self.destroy_timer(timer)
+            self._answer(asked, message, began)
+
+        timer = self.create_timer(max(self._seconds, 1e-3), answer)
+
+    def _answer(self, request: InferenceRequest, joints: JointState, began: float) -> None:
         by_name = dict(zip(joints.name, joints.position, strict=True))
         rows = expert.chunks(np.array([by_name[n] for n in kin.JOINTS]), self._block)
         chunk = Chunk(
@@ -76,7 +77,7 @@ class ExpertPolicy(Node):
             instruction=request.instruction,
         )
         stages = dict.fromkeys(STAGES, math.nan)
-        stages["solver"] = time.monotonic() - self._began
+        stages["solver"] = time.monotonic() - began
         self._chunks.publish(convert.fill_chunk(ActionChunk(), chunk, stages))
 
 
