@@ -89,7 +89,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--sim-time", action="store_true", help="time from /clock, and faults of that clock too"
     )
     parser.add_argument("--out", default="runs/soak", metavar="DIR", help="default: %(default)s")
-    parser.add_argument("--domain", type=int, default=90, help="ROS domain (%(default)s)")
+    parser.add_argument("--domain", type=int, default=101, help="ROS domain (%(default)s)")
     return parser.parse_args(words)
 
 
