@@ -10,16 +10,26 @@ from collections.abc import Callable
 import rclpy
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 
 from phyai_ros.msg import HandoffState
 from phyai_ros.nodes import qos
 
 TOPIC = "phyai/handoff_state"
-LOOK = 1.0
-"""Seconds for which others are looked for: discovery takes a part of it."""
+LOOK = 2.5
+"""Seconds for which others are looked for: discovery takes a part of it, beside a system that keeps
+every core busy more than one."""
+NAMED = 1.0
+"""Seconds that the name of one that is heard may take: a publisher is known before its node."""
 LISTEN = 2.0
 """Seconds that a handoff that is listed has to say something: it says its state every tick, and one
 that was killed is listed for a while, but silent."""
+
+
+def _names(node: Node, topic: str) -> list[str]:
+    found = node.get_publishers_info_by_topic(topic)
+    names = {f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in found}
+    return sorted(name for name in names if "_UNKNOWN_" not in name)
 
 
 def running(interrupted: Callable[[], bool] = lambda: False) -> str | None:
@@ -42,9 +52,10 @@ def running(interrupted: Callable[[], bool] = lambda: False) -> str | None:
             if passed > (LOOK + LISTEN if node.count_publishers(topic) else LOOK):
                 return None
             executor.spin_once(timeout_sec=0.05)
-        found = node.get_publishers_info_by_topic(topic)
-        names = {f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in found}
-        return ", ".join(sorted(names)) or "a handoff_node" if heard else None
+        end = time.monotonic() + NAMED
+        while not (names := _names(node, topic)) and time.monotonic() < end and not interrupted():
+            executor.spin_once(timeout_sec=0.05)
+        return (", ".join(names) or "a handoff_node") if heard else None
     finally:
         executor.shutdown()
         node.destroy_node()
