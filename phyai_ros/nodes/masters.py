@@ -15,6 +15,7 @@ from typing import Any
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
+from phyai_ros.nodes import endpoints
 from phyai_ros.nodes.message_info import informed
 from phyai_ros.nodes.message_types import message_class
 
@@ -91,11 +92,7 @@ class Masters:
         self.settled = self.settled or now - max(self._since, newest) >= SETTLE
 
     def _listed(self, topic: str) -> dict[bytes, str]:
-        """gid -> name of the node."""
-        found = self._node.get_publishers_info_by_topic(topic)
-        return {
-            bytes(p.endpoint_gid): f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in found
-        }
+        return endpoints.publishers(self._node, topic)
 
     def _listen(self, topic: str) -> None:
         if topic in self._listening:
@@ -124,7 +121,7 @@ class Masters:
         if who is None and self._sending():  # not yet, or never: then it may be this node itself
             self._unlisted.add(gid)
             return
-        if who is None or "_UNKNOWN_" in who:  # a publisher is known before its node
+        if who is None or not endpoints.is_named(who):
             who = "another node"
         text = f"{who} sends commands on {topic} too: two masters make the arm jump"
         self._heard[gid] = text

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from phyai_ros.nodes import endpoints
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
 from phyai_ros.nodes.ghosts import RECENT, Endpoint, Living
 
@@ -93,11 +94,8 @@ class Rivals:
         return Status("publishers", max(worst, WARN if said else OK), said or "ok", values)
 
     def _found(self, topic: str) -> list[Endpoint]:
-        found = self._node.get_publishers_info_by_topic(topic)
-        return [
-            Endpoint(f"{p.node_namespace.rstrip('/')}/{p.node_name}", bytes(p.endpoint_gid))
-            for p in found
-        ]
+        found = endpoints.publishers(self._node, topic)
+        return [Endpoint(name, gid) for gid, name in found.items()]
 
 
 def _full_name(node: Any) -> str:

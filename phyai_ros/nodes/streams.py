@@ -11,13 +11,11 @@ from typing import Any
 from rclpy.qos import QoSProfile
 
 from phyai_ros.control.words import shortened
-from phyai_ros.nodes import qos
+from phyai_ros.nodes import endpoints, qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
 from phyai_ros.nodes.message_info import informed, sent
 
 _REMEMBERED = 60.0
-_UNNAMED = "_UNKNOWN_"
-"""In the names that the graph gives to nodes which it does not know yet."""
 
 
 class Stream:
@@ -124,8 +122,7 @@ class Stream:
 
     def arrivals(self) -> int:
         """How many publishers have appeared since the last call."""
-        found = self._node.get_publishers_info_by_topic(self.topic)
-        there = {bytes(endpoint.endpoint_gid) for endpoint in found}
+        there = set(endpoints.publishers(self._node, self.topic))
         new, self._there = there - self._there, there
         return len(new)
 
@@ -133,12 +130,9 @@ class Stream:
         """Whether whoever sent the newest message has left the topic. Where that cannot be told,
         for some middleware marks messages in another way than the graph (Cyclone DDS) or not at all
         (Humble), whether everybody has. Ask now and then: who was never listed cannot leave."""
-        found = self._node.get_publishers_info_by_topic(self.topic)
-        there = {
-            bytes(e.endpoint_gid): f"{e.node_namespace.rstrip('/')}/{e.node_name}" for e in found
-        }
+        there = endpoints.publishers(self._node, self.topic)
         newest = max(self.heard, key=self.heard.__getitem__, default=b"")
-        named = {gid: name for gid, name in there.items() if _UNNAMED not in name}
+        named = {gid: name for gid, name in there.items() if endpoints.is_named(name)}
         came, self._named = named.keys() - self._named, set(named)
         if newest not in there:
             return True if newest == self._listed else not there
@@ -166,7 +160,7 @@ class Stream:
         return "; ".join(problems) or None
 
     def _mismatch(self, endpoint: Any) -> str | None:
-        who = f"publisher {endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
+        who = f"publisher {endpoints.full_name(endpoint)}"
         package, name = self._message_type.__module__.split(".")[0], self._message_type.__name__
         # Compared whole: what is no ROS node may call its type anything.
         if endpoint.topic_type != (wanted := f"{package}/msg/{name}"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 import rclpy
 from rclpy.context import Context
@@ -13,7 +12,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from phyai_ros.msg import HandoffState
-from phyai_ros.nodes import qos
+from phyai_ros.nodes import endpoints, qos
 
 TOPIC = "phyai/handoff_state"
 LOOK = 2.5
@@ -27,14 +26,12 @@ that was killed is listed for a while, but silent."""
 
 
 def _names(node: Node, topic: str) -> list[str]:
-    found = node.get_publishers_info_by_topic(topic)
-    names = {f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in found}
-    return sorted(name for name in names if "_UNKNOWN_" not in name)
+    return sorted(set(filter(endpoints.is_named, endpoints.publishers(node, topic).values())))
 
 
-def running(interrupted: Callable[[], bool] = lambda: False) -> str | None:
+def running() -> str | None:
     """The name of a handoff_node that is alive here, None where none was heard. Blocks for LOOK
-    seconds, longer where one is listed; ``interrupted``, asked often, ends it."""
+    seconds, longer where one is listed."""
     context = Context()
     rclpy.init(context=context, args=[])
     node = rclpy.create_node(f"phyai_look_{os.getpid()}", context=context, enable_rosout=False)
@@ -47,15 +44,15 @@ def running(interrupted: Callable[[], bool] = lambda: False) -> str | None:
         )
         topic = subscription.topic_name
         begin = time.monotonic()
-        while not (heard or interrupted()):
+        while not heard:
             passed = time.monotonic() - begin
             if passed > (LOOK + LISTEN if node.count_publishers(topic) else LOOK):
                 return None
             executor.spin_once(timeout_sec=0.05)
         end = time.monotonic() + NAMED
-        while not (names := _names(node, topic)) and time.monotonic() < end and not interrupted():
+        while not (names := _names(node, topic)) and time.monotonic() < end:
             executor.spin_once(timeout_sec=0.05)
-        return (", ".join(names) or "a handoff_node") if heard else None
+        return ", ".join(names) or "a handoff_node"
     finally:
         executor.shutdown()
         node.destroy_node()

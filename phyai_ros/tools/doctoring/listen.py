@@ -20,7 +20,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory
 
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
-from phyai_ros.nodes import cdr, convert, interbotix, qos, robot_gate
+from phyai_ros.nodes import cdr, convert, endpoints, interbotix, qos, robot_gate
 from phyai_ros.nodes.message_info import informed, sent
 from phyai_ros.robots.parts import Output
 from phyai_ros.robots.robot import Robot
@@ -287,7 +287,6 @@ def _type_name(kind: Any) -> str:
 def _endpoint(
     info: Any, kind: Any, wanted: QoSProfile | None, offered: QoSProfile | None
 ) -> Endpoint:
-    node = f"{info.node_namespace.rstrip('/')}/{info.node_name}"
     problem = None
     profile = info.qos_profile
     if info.topic_type != _type_name(kind):
@@ -296,4 +295,4 @@ def _endpoint(
         problem = qos.incompatibility(profile.reliability, profile.durability, wanted)
     elif offered is not None:
         problem = qos.incompatibility(offered.reliability, offered.durability, profile)
-    return Endpoint(node, info.topic_type, problem)
+    return Endpoint(endpoints.full_name(info), info.topic_type, problem)

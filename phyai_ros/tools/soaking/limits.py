@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -84,35 +84,27 @@ class CommandCheck:
             return [f"{self._listed(~finite)}: not finite"]
         outside = (values < bounds.lower - ROUNDING) | (values > bounds.upper + ROUNDING)
         found = [f"{self._listed(outside)}: outside its position limits"] if outside.any() else []
-        velocity = None
+        sent = _Sent(values, None, time, publisher, number)
         if before is None or before.publisher != publisher:
-            found += self._begin(values, time, publisher, number, measured)
+            found += self._begin(sent, measured)
         else:
             steps = max(1, number - before.number)
             self.lost += steps - 1
             wrong = self._step(before, values, steps)
             if wrong and steps == 1 and time - before.time > PAUSE * bounds.period:
-                wrong = self._begin(values, time, publisher, number, measured)
+                wrong = self._begin(sent, measured)
             elif steps == 1:
-                velocity = (values - before.values) / bounds.period
+                sent = replace(sent, velocity=(values - before.values) / bounds.period)
             found += wrong
-        self._before = _Sent(values, velocity, time, publisher, number)
+        self._before = sent
         return found
 
-    def _begin(
-        self,
-        values: np.ndarray,
-        time: float,
-        publisher: bytes,
-        number: int,
-        measured: np.ndarray | None,
-    ) -> list[str]:
+    def _begin(self, first: _Sent, measured: np.ndarray | None) -> list[str]:
         self.firsts += 1
-        first = _Sent(values, None, time, publisher, number)
         if measured is None:
             self._unplaced.append(first)
             return []
-        return self._near(first, measured, time)
+        return self._near(first, measured, first.time)
 
     def _near(self, first: _Sent, measured: np.ndarray, time: float) -> list[str]:
         bounds = self._bounds
