@@ -1,0 +1,213 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""epilogue(norm(x) W^T) for few rows in one launch (``cuda/cluster_product.cu``), on Hopper.
+
+A block holds its whole share of the weights in shared memory and asks for it before the kernel in
+front has ended; partial sums are joined inside a cluster. Between these kernels rows travel in the
+order of fragments (``fragments``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int, c_uint64
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch.nn import functional as F
+
+from phyai_ros.engine.kernels import _cuda
+from phyai_ros.engine.kernels._wgmma import product
+from phyai_ros.engine.kernels.fragments import ROWS, from_fragments, from_groups
+from phyai_ros.engine.kernels.skinny_linear import activate
+
+_NORMS = {"": 0, "rms": 1, "layer": 2}
+_EPILOGUES = {"rope": 1, "residual": 2, "gated": 3, "linear": 4}
+_ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
+_FILES = ("hopper.cuh", "cluster_product.cu")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is compiled into a kernel.
+
+    n, k: of W [n, k]. blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a
+    cluster makes twice as many columns. norm of x: "", "rms", "layer". epilogue: "rope" (packed
+    queries, keys and values of ``heads`` heads of ``d`` and one pair: rotated, queries as
+    fragments, keys and values into their cache), "residual" (x += gate (y + bias)), "gated" (W's
+    first half of rows are gates, the second ups), "linear" (activation(y + bias), as fragments or,
+    ``row_major``, [rows, n]).
+    """
+
+    n: int
+    k: int
+    blocks: int
+    groups: int
+    half: int
+    epilogue: str
+    norm: str = ""
+    activation: str = ""
+    row_major: bool = False
+    d: int = 256
+    heads: int = 8
+
+    @property
+    def ranks(self) -> int:
+        return self.blocks * self.groups
+
+    @property
+    def depth(self) -> int:
+        return self.k // self.ranks
+
+    def fits(self) -> bool:
+        paired = self.epilogue in ("rope", "gated")
+        return (
+            self.k % (64 * self.ranks) == 0
+            and self.n % (2 * self.half) == 0
+            and self.half % 8 == 0
+            and 2 * self.half <= 256
+            and (2 * self.half) % (8 * self.ranks * (2 if paired else 1)) == 0
+        )
+
+    def shared(self) -> int:
+        """Bytes of shared memory a block takes."""
+        own = 2 * self.half // 8 // self.ranks
+        each = 4 * self.half * self.depth + (self.ranks - 1) * own * 2048 + 4 * self.depth
+        return 1024 + self.groups * each + self.ranks * ROWS * 8 + 16
+
+
+class _Given(ctypes.Structure):
+    _fields_ = (
+        ("weights", _cuda.TensorMap),
+        *((n, c_uint64) for n in (
+            "x_in", "scale", "sums", "bias", "gate", "x", "out", "key", "value", "cosine", "sine",
+        )),
+        ("rows", c_int), ("eps", c_float),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cuda.Kernel:
+    del device  # a kernel is loaded into one device's context
+    return _cuda.Kernel(
+        "cluster_product", _FILES,
+        {
+            "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
+            "HALF": form.half,
+            "NORM": _NORMS[form.norm], "EPILOGUE": _EPILOGUES[form.epilogue],
+            "ACTIVATION": _ACTIVATIONS[form.activation], "ROW_MAJOR": int(form.row_major),
+            "D": form.d, "HEADS": form.heads, "BF16": int(dtype == torch.bfloat16),
+            "PDL": int(dependent),
+        },
+        cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
+        products=(product(2 * form.half),),
+    )  # fmt: skip
+
+
+def usable(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
+
+
+class ClusterProduct:
+    """One weight [n, k], 16 bit and contiguous, as one form's kernel takes it."""
+
+    def __init__(self, weight: torch.Tensor, form: Form, *, dependent: bool = True):
+        if not form.fits() or tuple(weight.shape) != (form.n, form.k):
+            raise ValueError(f"{form} does not fit a weight of {tuple(weight.shape)}")
+        self.weight, self.form = weight, form
+        self._dependent = dependent
+        self._map = _cuda.tensor_map(weight, form.half)
+        self._kernel = _kernel(form, weight.dtype, dependent, weight.get_device())
+        self._blocks = form.n // (2 * form.half) * form.blocks
+
+    def __call__(
+        self,
+        source: torch.Tensor,
+        *,
+        rows: int,
+        out: torch.Tensor | None = None,
+        x: torch.Tensor | None = None,
+        scale: torch.Tensor | None = None,
+        sums: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        gate: torch.Tensor | None = None,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+        cos: torch.Tensor | None = None,
+        sin: torch.Tensor | None = None,
+        eps: float = 0.0,
+    ) -> None:
+        """source: k columns, groups in front of a norm, else fragments. out: fragments, 16 bit, or
+        [rows, n]. x: groups of n columns, changed in place. scale [k], bias
+        and gate [n], float32; a norm's shift is a bias, ``through(weight, shift)``. sums: of
+        ``sums_of``, for a layer norm. key, value: [>= rows, d], written from their first row on.
+        cos, sin: float32 [rows, d]."""
+
+        def at(t: torch.Tensor | None) -> int:
+            return 0 if t is None else t.data_ptr()
+
+        given = _Given(
+            self._map, at(source), at(scale), at(sums), at(bias), at(gate), at(x), at(out), at(key),
+            at(value), at(cos), at(sin), rows, eps,
+        )  # fmt: skip
+        self._kernel.launch(self._blocks, given, dependent=self._dependent)
+
+
+def through(weight: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    """What a norm's shift [k] adds to the product with weight [n, k]; float32 [n]."""
+    return weight.float() @ shift.float()
+
+
+def sums_of(weight: torch.Tensor, scale: torch.Tensor | None, ranks: int) -> torch.Tensor:
+    """Of each rank's share of the depth, the sum of scale W^T: float32 [ranks, n]. Puts a layer
+    norm right, whose blocks know the mean of their share only."""
+    wide = weight.float() if scale is None else weight.float() * scale.float()
+    return wide.unflatten(1, (ranks, -1)).sum(2).t().contiguous()
+
+
+def reference(
+    source: torch.Tensor,
+    weight: torch.Tensor,
+    form: Form,
+    *,
+    rows: int,
+    x: torch.Tensor | None = None,
+    scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    gate: torch.Tensor | None = None,
+    cos: torch.Tensor | None = None,
+    sin: torch.Tensor | None = None,
+    eps: float = 0.0,
+) -> tuple[torch.Tensor, ...]:
+    """The twin, in the dtype of ``source``. -> (y [rows, n]), or (x), or for "rope" queries [rows,
+    heads d], keys and values [rows, d]; plain rows, not fragments."""
+    h = from_groups(source, rows) if form.norm else from_fragments(source, rows)
+    wide = h.dtype
+    if form.norm == "rms":
+        h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps)
+    elif form.norm == "layer":
+        h = F.layer_norm(h, h.shape[-1:], eps=eps)
+    if scale is not None:
+        h = h * scale.to(wide)
+    y = h @ weight.to(wide).t()
+    if bias is not None:
+        y = y + bias.to(wide)
+    if form.epilogue == "residual":
+        assert x is not None
+        return (from_groups(x, rows).to(wide) + (y if gate is None else y * gate.to(wide)),)
+    if form.epilogue == "gated":
+        one, two = y.chunk(2, dim=1)
+        return (activate(one, form.activation) * two,)
+    if form.epilogue == "linear":
+        return (activate(y, form.activation),)
+    assert cos is not None
+    assert sin is not None
+    q, k, v = y.view(rows, -1, form.d).split((form.heads, 1, 1), dim=1)
+    q, k = (_rotate(t, cos.to(wide), sin.to(wide)) for t in (q, k))
+    return q.flatten(1), k.flatten(1), v.flatten(1)
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """x [rows, heads, d], half-split layout."""
+    one, two = x.chunk(2, dim=-1)
+    return x * cos[:, None] + torch.cat([-two, one], dim=-1) * sin[:, None]

@@ -1,0 +1,180 @@
+// Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+//
+// What the kernels for Hopper are written with; put in front of each source. BF16: 1 where values of
+// 16 bits are bfloat16, else float16. PDL: 1 where a kernel may start before the one in front ends.
+//
+// Orders of 64 rows. Lane 4 r + q of warp w of a warpgroup has rows 16 w + r and 16 w + r + 8; of 8
+// columns it has 2 q and 2 q + 1.
+// Groups, float32, as a product leaves its sums: [width / 8][4 warps][32 lanes][4], the four being
+// (row, column) (0, 0), (0, 1), (8, 0), (8, 1).
+// Fragments, 16 bits, as a product takes its first operand: [width / 16][4][32][8], two groups' four.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+typedef unsigned char u8;
+
+#ifndef BF16
+#define BF16 0
+#endif
+#ifndef PDL
+#define PDL 1
+#endif
+#define DEV __device__ __forceinline__
+
+struct alignas(64) TensorMap {
+  u64 opaque[16];
+};
+struct alignas(16) Float4 {
+  float v[4];
+};
+struct alignas(16) Word4 {
+  u32 v[4];
+};
+struct alignas(8) Word2 {
+  u32 v[2];
+};
+struct alignas(8) Float2 {
+  float v[2];
+};
+
+// -- 16 bits -------------------------------------------------------------------------------------
+DEV u32 pack(float low, float high) {
+  u32 p;
+#if BF16
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(high), "f"(low));
+#else
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(high), "f"(low));
+#endif
+  return p;
+}
+
+// -- functions -----------------------------------------------------------------------------------
+DEV float exp2_(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEV float rsqrt_(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y * (1.5f - 0.5f * x * y * y);
+}
+DEV float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEV float gelu_tanh(float x) {
+  float u = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+  return x * reciprocal(1.0f + exp2_(-1.4426950408889634f * u));
+}
+DEV float silu(float x) { return x * reciprocal(1.0f + exp2_(-1.4426950408889634f * x)); }
+DEV float infinity() { return __int_as_float(0x7f800000); }
+// Over the four lanes that share a row.
+DEV float quad_sum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+DEV float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+// -- shared memory, of this block and of others in its cluster -------------------------------------
+DEV u32 shared_of(const void* p) {
+  u32 a;
+  asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p));
+  return a;
+}
+DEV u32 cluster_rank() {
+  u32 r;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return r;
+}
+DEV u32 remote(u32 address, u32 rank) {
+  u32 a;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(a) : "r"(address), "r"(rank));
+  return a;
+}
+DEV void put4(u32 remote_address, const float* v) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(remote_address), "f"(v[0]),
+               "f"(v[1]), "f"(v[2]), "f"(v[3])
+               : "memory");
+}
+DEV void put1(u32 remote_address, float v) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote_address), "f"(v) : "memory");
+}
+DEV void put2(u32 remote_address, float a, float b) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(remote_address), "f"(a), "f"(b)
+               : "memory");
+}
+// What this block put is there for the others behind their cluster_wait.
+DEV void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+DEV void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// -- barriers and the copy engine ------------------------------------------------------------------
+DEV void bar_init(u32 bar, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
+}
+// Barriers made by this thread are seen by the copy engine.
+DEV void bars_made() {
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
+}
+DEV void bar_expect(u32 bar, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
+               : "memory");
+}
+DEV void bar_wait(u32 bar, u32 parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again; }" ::"r"(bar),
+      "r"(parity)
+      : "memory");
+}
+// A box of a matrix, whose corner is (column, row), into shared memory; what lies outside is zero.
+DEV void fetch_box(u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(bar)
+      : "memory");
+}
+DEV void prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// -- early launches --------------------------------------------------------------------------------
+// What the kernels in front wrote may be read, and what they read be written, from here on.
+DEV void others_done() {
+#if PDL
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+DEV void next_may_start() {
+#if PDL
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// -- products of a warpgroup -------------------------------------------------------------------------
+// A matrix in shared memory as boxes of 64 columns (128 bytes, swizzled) are left by the copy engine,
+// at multiples of 1024. by_rows: the product sums over columns (a weight [out, in], keys); the next 16
+// columns are 32 bytes further. by_columns: it sums over rows (values); the next 16 rows are 2048
+// bytes further, the next 64 columns `next` bytes.
+DEV u64 by_rows(u32 address) {
+  return ((address & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+}
+DEV u64 by_columns(u32 address, u32 next) {
+  return ((address & 0x3ffff) >> 4) | ((u64)(next >> 4) << 16) | (64ull << 32) | (1ull << 62);
+}
+DEV void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEV void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+DEV void products_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// The compiler may not move uses of a sum in front of products_wait.
+template <int Count>
+DEV void hold(float (&sum)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; i++) asm volatile("" : "+f"(sum[i])::"memory");
+}

@@ -1,0 +1,144 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Products joined inside a cluster, against float64; on a Hopper GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from phyai_ros.engine.kernels.cluster_product import (
+    ClusterProduct,
+    Form,
+    reference,
+    sums_of,
+    through,
+    usable,
+)
+from phyai_ros.engine.kernels.fragments import (
+    from_fragments,
+    from_groups,
+    into_fragments,
+    into_groups,
+)
+
+CUDA = torch.cuda.is_available() and usable(torch.device("cuda"))
+pytestmark = pytest.mark.skipif(not CUDA, reason="needs a Hopper GPU")
+EPS = 1e-6
+FORMS = [
+    Form(2560, 1024, 4, 1, 32, "rope", "rms"),
+    Form(2560, 1024, 2, 2, 32, "rope", "rms"),
+    Form(1024, 2048, 8, 1, 32, "residual"),
+    Form(1024, 2048, 4, 2, 32, "residual"),
+    Form(8192, 1024, 4, 1, 128, "gated", "rms", "gelu_tanh"),
+    Form(8192, 1024, 2, 2, 64, "gated", "rms", "gelu_tanh"),
+    Form(1024, 4096, 8, 1, 32, "residual"),
+    Form(1024, 4096, 4, 2, 32, "residual"),
+    Form(6144, 1536, 8, 1, 128, "linear", "layer", "gelu_tanh"),
+    Form(4608, 1536, 6, 1, 96, "linear", "layer", row_major=True),
+    Form(640, 768, 4, 1, 32, "linear", "rms", "silu"),
+]
+
+
+def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, dict]:
+    def draw(*shape: int, scale: float = 1.0) -> torch.Tensor:
+        return torch.randn(*shape, device="cuda") * scale
+
+    weight = draw(form.n, form.k, scale=form.k**-0.5).to(dtype)
+    source = draw(rows, form.k)
+    # Columns of very different size, and a mean: what the shares' own norms must not lose.
+    source = source * (1 + 5 * torch.rand(form.k, device="cuda")) + draw(1, form.k) + 0.5
+    options: dict = {"bias": draw(form.n)}
+    if form.norm:
+        shift = draw(form.k, scale=0.2)
+        options["scale"] = 1 + draw(form.k, scale=0.2)
+        options["bias"] = options["bias"] + through(weight, shift)
+    else:
+        source = source.to(dtype)
+    if form.epilogue == "residual":
+        options["x"] = into_groups(draw(rows, form.n))
+        options["gate"] = draw(form.n)
+    if form.epilogue == "rope":
+        angle = draw(rows, form.d // 2)
+        options["cos"], options["sin"] = (torch.cat([f, f], 1) for f in (angle.cos(), angle.sin()))
+    return (into_groups if form.norm else into_fragments)(source), weight, options
+
+
+def run(form: Form, source, weight, options, rows: int, product: ClusterProduct):
+    dtype, given = weight.dtype, dict(options)
+    if form.norm == "layer":
+        given["sums"] = sums_of(weight, options.get("scale"), form.ranks)
+    if form.epilogue == "residual":
+        given["x"] = options["x"].clone()
+        product(source, rows=rows, eps=EPS, **given)
+        return (from_groups(given["x"], rows),)
+    n = {"gated": form.n // 2, "rope": form.heads * form.d}.get(form.epilogue, form.n)
+    if form.row_major:
+        out = torch.zeros(rows, n, dtype=dtype, device="cuda")
+    else:
+        out = torch.zeros(n // 16, 4, 32, 8, dtype=dtype, device="cuda")
+    if form.epilogue == "rope":
+        given["key"], given["value"] = (
+            torch.zeros(rows + 1, form.d, dtype=dtype, device="cuda") for _ in range(2)
+        )
+    product(source, rows=rows, eps=EPS, out=out, **given)
+    out = out if form.row_major else from_fragments(out, rows)
+    if form.epilogue != "rope":
+        return (out,)
+    assert not given["key"][rows:].any()
+    assert not given["value"][rows:].any()
+    return out, given["key"][:rows], given["value"][:rows]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows", [50, 41, 64, 1])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    source, weight, options = case(form, rows, dtype)
+    product = ClusterProduct(weight, form)
+    found = run(form, source, weight, options, rows, product)
+    expected = reference(source.double(), weight, form, rows=rows, eps=EPS, **options)
+    bound = 1e-3 if dtype == torch.float16 else 8e-3
+    for one, other in zip(found, expected, strict=True):
+        error = (one.double() - other).norm() / other.norm()
+        assert error < bound, (float(error), (one.double() - other).abs().amax(1).tolist())
+    again = run(form, source, weight, options, rows, product)
+    for one, other in zip(found, again, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_chain_in_a_graph_gives_the_same_bits_every_time() -> None:
+    """Early launches: the next kernel's weights arrive while the one in front still works."""
+    torch.manual_seed(1)
+    forms = [FORMS[5], FORMS[6]]
+    cases = [[case(form, 50, torch.float16) for form in forms] for _ in range(6)]
+    products = [[ClusterProduct(c[1], f) for c, f in zip(row, forms, strict=True)] for row in cases]
+    start = into_groups(torch.randn(50, 1024, device="cuda"))
+    x = start.clone()
+    hidden = torch.zeros(256, 4, 32, 8, dtype=torch.float16, device="cuda")
+
+    def chain() -> None:
+        x.copy_(start)
+        for row, (up, down) in zip(cases, products, strict=True):
+            up(x, rows=50, eps=EPS, out=hidden, **row[0][2])
+            down(hidden, rows=50, x=x, bias=row[1][2]["bias"], gate=row[1][2]["gate"])
+
+    chain()
+    torch.cuda.synchronize()
+    first = from_groups(x, 50).clone()
+    assert torch.isfinite(first).all()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(5):
+            chain()
+    for _ in range(60):
+        graph.replay()
+        assert torch.equal(from_groups(x, 50), first)
+    wide = start.double()
+    for row in cases:
+        h = reference(wide, row[0][1], forms[0], rows=50, eps=EPS, **row[0][2])[0]
+        given = {k: row[1][2][k] for k in ("bias", "gate")}
+        y = reference(into_fragments(h), row[1][1], forms[1], rows=50, x=wide, **given)[0]
+        wide = into_groups(y)
+    expected = from_groups(wide, 50)
+    assert (first.double() - expected).norm() / expected.norm() < 3e-3
