@@ -1,0 +1,147 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Attention in one launch of clusters against its float64 twin. Needs a Hopper GPU."""
+
+import nearness
+import pytest
+import torch
+
+from phyai_ros.engine.kernels import cluster_attention
+from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
+from phyai_ros.engine.kernels.fragments import from_fragments, into_fragments
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
+HEADS = 8
+
+needs_hopper = pytest.mark.skipif(
+    not cluster_attention.fits(256, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
+)
+
+
+class Case:
+    """Random queries and one layer's cache; what a kernel may not look at is poison."""
+
+    def __init__(self, rand, at, rows, *, d=256, dtype=torch.float16, missing=0.0, scale=1.0):
+        self.at, self.rows, self.d = at, rows, d
+        q = rand(rows, HEADS * d, dtype=dtype, scale=scale)
+        self.q = into_fragments(torch.cat([q, q.new_full((64 - rows, HEADS * d), torch.nan)]))
+        self.key, self.value = (rand(at + rows + 70, d, dtype=dtype) for _ in range(2))
+        for t in (self.key, self.value):
+            t[at + rows :] = torch.nan
+        self.exists = torch.rand(at + rows, device=DEVICE) >= missing
+        self.exists[at:] = True
+        self.out = torch.full_like(self.q, torch.nan)
+
+    def kernel(self, **options):
+        return ClusterAttention(self.key, self.value, at=self.at, rows=self.rows, **options)
+
+    def expected(self):
+        wide = (t.double() for t in (self.q, self.key, self.value))
+        fragments = cluster_attention.reference(*wide, self.exists, at=self.at, rows=self.rows)
+        return from_fragments(fragments, self.rows)
+
+    def check(self, out=None):
+        found = from_fragments(self.out if out is None else out, self.rows)
+        expected = self.expected()
+        for head in range(HEADS):
+            columns = slice(head * self.d, (head + 1) * self.d)
+            nearness.check(found[:, columns], expected[:, columns], TOLERANCE[self.q.dtype])
+
+
+@needs_hopper
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("rows", [1, 8, 9, 17, 50, 51, 64])
+@pytest.mark.parametrize("at", [816, 969])
+def test_rows(rand, dtype, rows, at):
+    case = Case(rand, at, rows, dtype=dtype, missing=0.2)
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+
+
+@needs_hopper
+@pytest.mark.parametrize("missing", [0.0, 0.5, 0.99])
+@pytest.mark.parametrize("at", [1, 15, 63, 64, 65, 447, 449, 560, 817, 1007, 1119, 1120])
+def test_prefix(rand, at, missing):
+    case = Case(rand, at, 50, missing=missing)
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+
+
+@needs_hopper
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("dependent", [False, True])
+def test_heads_of_other_widths(rand, d, dependent):
+    case = Case(rand, 300, 41, d=d, missing=0.1)
+    case.kernel(dependent=dependent)(case.q, case.exists, out=case.out)
+    case.check()
+
+
+@needs_hopper
+def test_a_prefix_that_does_not_exist(rand):
+    case = Case(rand, 816, 50, missing=0.5)
+    case.exists[:816] = False
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+
+
+@needs_hopper
+def test_no_key_gives_zeros(rand):
+    case = Case(rand, 816, 50, missing=0.5)
+    case.exists[:] = False
+    case.kernel()(case.q, case.exists, out=case.out)
+    assert (from_fragments(case.out, 50) == 0).all()
+
+
+@needs_hopper
+def test_sharp_attention(rand):
+    """Scores far apart: what one rank has outweighs all others."""
+    case = Case(rand, 816, 50, scale=30.0)
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+
+
+@needs_hopper
+def test_the_same_bits_in_a_chain_of_early_launches(rand):
+    """Own keys, values and queries come from the kernels right in front, in a captured graph."""
+    case = Case(rand, 816, 50, missing=0.1)
+    kernel, own = case.kernel(), slice(case.at, case.at + case.rows)
+    given = [t.clone() for t in (case.q, case.key[own], case.value[own])]
+    live = (case.q, case.key[own], case.value[own])
+    outs = [torch.full_like(case.out, torch.nan) for _ in range(4)]
+
+    def chain():
+        for out in outs:
+            for to, what in zip(live, given, strict=True):
+                to.zero_()
+                to.copy_(what)
+            for _ in range(3):  # the second and third start while the one in front ends
+                kernel(case.q, case.exists, out=out)
+
+    chain()
+    torch.cuda.synchronize()
+    first = outs[0].clone()
+    case.check(first)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        chain()
+    for _ in range(200):
+        for out in outs:
+            out.fill_(torch.nan)
+        graph.replay()
+        for out in outs:
+            found, wanted = (from_fragments(t, case.rows) for t in (out, first))
+            assert torch.equal(found, wanted)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    key = torch.zeros(900, 256, dtype=torch.float16)
+    with pytest.raises(ValueError, match="behind 816 keys on cpu"):
+        ClusterAttention(key, key, at=816, rows=50)
+
+
+def test_keys_are_shared_in_sixteens():
+    for at in range(1, cluster_attention.LONGEST_PREFIX + 1):
+        keys = cluster_attention.keys_a_rank(at)
+        assert keys % 16 == 0
+        assert 64 <= keys <= 160
+        assert 7 * keys >= at
