@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import torch
 
 from phyai_ros.engine import rtc, solver
-from phyai_ros.engine.cuda_graph import Graphs, Stage, Vision
+from phyai_ros.engine.arrangement import Order, kind_of, order_of
+from phyai_ros.engine.cuda_graph import Front, Graphs, Stage, Vision
 from phyai_ros.engine.inlet import Inlet, moved
 from phyai_ros.engine.layers.select import FastOperators, Operators
 from phyai_ros.engine.models.base import Adapter, Model
 from phyai_ros.engine.stage_clock import StageClock
-from phyai_ros.engine.staging import upload
+from phyai_ros.engine.staging import upload, whole
 from phyai_ros.engine.structure import flatten, replace
 from phyai_ros.engine.types import Observation
 
@@ -24,8 +25,17 @@ _log = logging.getLogger(__name__)
 _HOST = torch.device("cpu")
 BATCHES = (1, 2, 4, 8, 16, 32)
 
-Rest = Callable[[], tuple[torch.Tensor, solver.Guide | None]]
-"""-> noise and guide, made when they are needed; always the same."""
+
+class Asked(Protocol):
+    """A request, but for its observations."""
+
+    def check(self) -> None:
+        """Raises PolicyError where it, or an observation, cannot be used."""
+        ...
+
+    def rest(self) -> tuple[torch.Tensor, solver.Guide | None]:
+        """Noise and guide, made when they are asked for; always the same."""
+        ...
 
 
 class Loop(Protocol):
@@ -48,6 +58,7 @@ class Captured:
         self._adapter, self._inlet, self._commits = adapter, inlet, commits
         self._graphs = Graphs(inlet.device, _tuning(operators))
         self._batches: tuple[int, ...] = ()
+        self._orders: dict[Any, tuple[Front, Order]] = {}
         self._missed: set[Any] = set()
         self.replayed = 0
 
@@ -97,9 +108,10 @@ class Captured:
         assert staged is not None
         images, rest = staged.stage_images(observations), staged.stage_rest(observations)
         sample = upload(rest, self._inlet.device)
-        vision = graphs.add_vision(
-            images, self._inlet.place, lambda p: model.vision(staged.join(p, sample))
-        )
+        for form in (whole(images), images):
+            vision = graphs.add_vision(
+                form, self._inlet.place, lambda p: model.vision(staged.join(p, sample))
+            )
         prefix = graphs.add_child(
             vision,
             rest,
@@ -111,7 +123,8 @@ class Captured:
                 prefix, (noise, guide), lambda request: loop(prefix.result, *request).float()
             )
             if stage.host is None:
-                stage.host = torch.empty(stage.result.shape, pin_memory=True)
+                pinned = self._inlet.device.type == "cuda"
+                stage.host = torch.empty(stage.result.shape, pin_memory=pinned)
 
     def _guides(self, noise: torch.Tensor) -> list[solver.Guide | None]:
         """What to capture: where a family has the identity form, no guidance is that with weights
@@ -135,18 +148,23 @@ class Captured:
 
     # -- replay ----------------------------------------------------------------------------------
     def replay(
-        self, observations: Sequence[Observation], rest: Rest, clock: StageClock
+        self, observations: Sequence[Observation], asked: Asked, clock: StageClock
     ) -> torch.Tensor | None:
         """The answer [bucket's batch, ...] in pinned memory, to be read once the device has come so
         far; None where this shape was not captured. An incomplete batch repeats its last row. What
-        is not needed for the images is made while the device sees them."""
+        is not needed for the images is made while the device sees them, and known images are sent
+        before the request is checked: what a refused one leaves behind, the next overwrites."""
+        kind = kind_of(observations)
+        vision = self._glance(kind, observations, clock)
+        asked.check()
         batch = next((b for b in self._batches if b >= len(observations)), None)
         staged = self._inlet.staged
         if batch is None or staged is None:
             return None
         missing = batch - len(observations)
         filled = [*observations, *[observations[-1]] * missing]
-        vision = self._see(filled, clock)
+        if vision is None:
+            vision = self._see(kind, observations, filled, clock)
         if vision is None:
             return None
         prefix, leaves = vision.child(staged.stage_rest(filled))
@@ -155,7 +173,7 @@ class Captured:
             return None
         prefix.replay(leaves)
         clock.mark("prefix")
-        noise, guide = rest()
+        noise, guide = asked.rest()
         if guide is None and "rtc_identity" in self._adapter.spec.guidance_methods:
             guide = _unguided(noise)
         request = _filled(moved((noise, guide), _HOST), missing)
@@ -168,13 +186,32 @@ class Captured:
         self.replayed += 1
         return stage.download()
 
-    def _see(self, observations: Sequence[Observation], clock: StageClock) -> Vision | None:
+    def _glance(
+        self, kind: Any, observations: Sequence[Observation], clock: StageClock
+    ) -> Vision | None:
+        """Images of a kind that was seen before, sent to where those went."""
+        if kind not in self._orders:
+            return None
+        front, order = self._orders[kind]
+        front.replay([observations[i].images[key] for i, key in order])
+        return _looked_at(front.vision, clock)
+
+    def _see(
+        self,
+        kind: Any,
+        observations: Sequence[Observation],
+        filled: Sequence[Observation],
+        clock: StageClock,
+    ) -> Vision | None:
         staged = self._inlet.staged
         assert staged is not None
-        images = staged.stage_images(observations)
-        front, leaves = self._graphs.front(images)
+        images = staged.stage_images(filled)
+        front, stacks = self._graphs.front(images)
         if front is not None:
-            front.replay(leaves)
+            order = order_of(observations, stacks)
+            if kind is not None and order is not None:
+                self._orders[kind] = front, order
+            front.replay(array for stack in stacks for array in stack.arrays)
             vision: Vision = front.vision
         else:
             sizes = ", ".join(
@@ -193,10 +230,7 @@ class Captured:
                 "size in the robot's YAML has it captured",
             )
             vision.fill(pictures)
-        clock.mark("preprocess")
-        vision.graph.replay()
-        clock.mark("vision")
-        return vision
+        return _looked_at(vision, clock)
 
     def _miss(self, where: Stage | Captured, request: Any, text: str) -> None:
         """Say it once a structure; what no warm-up named is not told for ever."""
@@ -204,6 +238,13 @@ class Captured:
         if key not in self._missed and len(self._missed) < 64:
             self._missed.add(key)
             _log.warning("%s runs eagerly: %s", self._adapter.spec.family, text)
+
+
+def _looked_at(vision: Vision, clock: StageClock) -> Vision:
+    clock.mark("preprocess")
+    vision.graph.replay()
+    clock.mark("vision")
+    return vision
 
 
 def _tuning(operators: Operators) -> Callable[[], AbstractContextManager[Any]]:

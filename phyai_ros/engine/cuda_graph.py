@@ -3,20 +3,22 @@
 
 A tree: the images' structure finds the graph of the vision stage, below it that of everything else
 finds the prefix's, below that the noise and the guide find the whole solver loop's. In front of
-each stands one copy from pinned memory. So the device sees the images while the host still makes
-the rest, and what does not depend on a length or a guide is captured once. All share one memory
-pool: requests run one after another, stage after stage.
+each stands one copy from pinned memory; images are sent one by one, for they may lie in frames of
+their own. So the device sees the images while the host still makes the rest, and what does not
+depend on a length or a guide is captured once. All share one memory pool: requests run one after
+another, stage after stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import torch
 
-from phyai_ros.engine.staging import Staging
+from phyai_ros.engine.staging import Seat, Staging
 from phyai_ros.engine.structure import flatten, replace
 
 Work = Callable[[], Any]
@@ -61,12 +63,17 @@ class Vision(Stage):
             torch._foreach_copy_(self._static, flatten(pictures)[0], non_blocking=True)
 
 
-class Front(Stage):
-    """The images' way from the host into the vision stage's pictures."""
+class Front:
+    """The images' way from the host into the vision stage's pictures. graph: from their seats on
+    the device."""
 
-    def __init__(self, graph: torch.cuda.CUDAGraph, vision: Vision, staging: Staging):
-        super().__init__(graph, None, staging)
-        self.vision = vision
+    def __init__(self, graph: torch.cuda.CUDAGraph, vision: Vision, seats: Sequence[Seat]):
+        self.graph, self.vision, self.seats = graph, vision, seats
+
+    def replay(self, images: Iterable[np.ndarray]) -> None:
+        for seat, image in zip(self.seats, images, strict=True):
+            seat.send(image)
+        self.graph.replay()
 
 
 class Graphs:
@@ -100,7 +107,7 @@ class Graphs:
     def add_vision(
         self, images: Any, place: Callable[[Any], Any], see: Callable[[Any], Any]
     ) -> Vision:
-        """place: images on the device -> pictures. see: pictures -> features."""
+        """images: stacks. place: images on the device -> pictures. see: pictures -> features."""
         leaves, structure = flatten(images)
         if structure in self._fronts:
             return self._fronts[structure].vision
@@ -113,11 +120,8 @@ class Graphs:
             graph, features = self.record(lambda: see(pictures))
             vision = self._visions[key] = Vision(graph, features, pictures)
 
-        def fill() -> None:
-            staging.upload()
-            vision.fill(place(there))
-
-        self._fronts[structure] = Front(self.record(fill)[0], vision, staging)
+        graph, _ = self.record(lambda: vision.fill(place(there)))
+        self._fronts[structure] = Front(graph, vision, staging.seats)
         return vision
 
     def add_child(self, parent: Stage, staged: Any, work: Callable[[Any], Any]) -> Stage:

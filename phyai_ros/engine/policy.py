@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -15,6 +16,7 @@ import torch
 from phyai_ros.engine import guidance as guidance_
 from phyai_ros.engine import hub, registry, solver
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.frames import Frames
 from phyai_ros.engine.models.base import Adapter, GuidableAdapter
 from phyai_ros.engine.quantize import into_fp8
 from phyai_ros.engine.runner import Runner
@@ -24,6 +26,9 @@ from phyai_ros.engine.validate import check_guidance, check_observation
 FP8 = "fp8"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, FP8: torch.bfloat16}
 """Precision -> the dtype that weights are read in; of FP8, before they are quantised."""
+FRAMES = 12
+"""Of each camera: an aligner keeps 8 images, a request under way looks at one, one just comes."""
+_HOST = torch.device("cpu")
 Noise = np.ndarray | torch.Tensor
 """float32 [horizon, model_action_dim], or with a batch axis in front."""
 
@@ -41,6 +46,8 @@ class Policy:
         self.adapter = adapter
         self.device = device
         self.runner = Runner(adapter, device, selector)
+        self.frames = Frames(pinned=device.type == "cuda")
+        """Where to put images as they come, so that a request does not have to copy them."""
         self._generator = torch.Generator()
         self.seed(seed)
 
@@ -74,30 +81,11 @@ class Policy:
         """Independent requests in one pass; each chunk is the one its request would get alone."""
         if not observations:
             return []
-        for observation in observations:
-            check_observation(observation, self.spec)
-        wishes = () if guidance is None else tuple(guidance)
-        methods = {wish.method for wish in wishes if wish is not None}
-        if methods and len(wishes) != len(observations):
-            raise PolicyError(
-                f"guidance: expected {len(observations)} entries, found {len(wishes)}"
-            )
-        for wish in wishes:
-            if wish is not None:
-                check_guidance(wish, self.spec)
-        given = None if noise is None else self._given(noise, len(observations))
-
-        def rest() -> tuple[torch.Tensor, solver.Guide | None]:
-            guide = None
-            if methods:
-                adapter = cast(GuidableAdapter, self.adapter)
-                guide = guidance_.guide(wishes, observations, adapter, torch.device("cpu"))
-            return (self._draw(len(observations)) if given is None else given), guide
-
+        asked = _Asked(self, observations, noise, guidance)
         special = self.runner.is_special(
-            guidance_.RTC_VJP in methods, guidance_.RTC_TRAINED in methods
+            guidance_.RTC_VJP in asked.methods, guidance_.RTC_TRAINED in asked.methods
         )
-        return self.runner.answer(observations, rest, special)
+        return self.runner.answer(observations, asked, special)
 
     def warm_up(
         self,
@@ -110,7 +98,7 @@ class Policy:
         that will come and their (height, width), None where that is not known; default: all.
         batches: sizes that ``infer_batch`` will be asked for; None: 1, 2, 4 to 32, as far as the
         device has room. absent: cameras without which requests may come; every combination of
-        them is captured."""
+        them is captured. ``frames`` has room for images of these sizes afterwards."""
         spec = self.spec
         size = spec.image_size or (240, 320)
         given = dict.fromkeys(spec.cameras) if image_sizes is None else image_sizes
@@ -131,21 +119,67 @@ class Policy:
                     left = {k: v for k, v in images.items() if k not in keys}
                     if left:
                         self.runner.capture(replace(observation, images=left), batches)
-            self.infer(observation, noise)
+            each = FRAMES + 2 * spec.history
+            for (height, width), cameras in Counter(sizes.values()).items():
+                self.frames.reserve(height, width, each * cameras)
+            framed = {key: self.frames.put(image) for key, image in images.items()}
+            for seen in (images, framed):
+                self.infer(replace(observation, images=seen), noise)
 
-    def _draw(self, batch: int) -> torch.Tensor:
+    def draw(self, batch: int) -> torch.Tensor:
+        """Noise of the policy's own sequence."""
         return torch.randn(self.noise_shape(batch), generator=self._generator)
 
-    def _given(self, noise: Noise, batch: int) -> torch.Tensor:
-        shape = self.noise_shape(batch)
-        given = torch.as_tensor(noise, dtype=torch.float32)
-        if given.shape == shape[1:] and batch == 1:
-            given = given[None]
-        if tuple(given.shape) != shape:
-            raise PolicyError(f"noise: expected shape {list(shape)}, found {list(given.shape)}")
-        if not torch.isfinite(given).all():
-            raise PolicyError("noise: not finite")
-        return given
+
+class _Asked:
+    """One call of ``infer_batch``, for the runner to check and to ask for noise and guide."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        observations: Sequence[Observation],
+        noise: Noise | None,
+        guidance: Sequence[Guidance | None] | None,
+    ):
+        self._policy, self._observations, self._noise = policy, observations, noise
+        self._wishes = () if guidance is None else tuple(guidance)
+        self.methods = {wish.method for wish in self._wishes if wish is not None}
+        self._made: tuple[torch.Tensor, solver.Guide | None] | None = None
+
+    def check(self) -> None:
+        spec, batch = self._policy.spec, len(self._observations)
+        for observation in self._observations:
+            check_observation(observation, spec)
+        if self.methods and len(self._wishes) != batch:
+            raise PolicyError(f"guidance: expected {batch} entries, found {len(self._wishes)}")
+        for wish in self._wishes:
+            if wish is not None:
+                check_guidance(wish, spec)
+        if self._noise is not None:
+            self._noise = _given(self._noise, self._policy.noise_shape(batch))
+
+    def rest(self) -> tuple[torch.Tensor, solver.Guide | None]:
+        if self._made is None:
+            guide = None
+            if self.methods:
+                adapter = cast(GuidableAdapter, self._policy.adapter)
+                guide = guidance_.guide(self._wishes, self._observations, adapter, _HOST)
+            given = self._noise
+            if given is None:
+                given = self._policy.draw(len(self._observations))
+            self._made = cast(torch.Tensor, given), guide
+        return self._made
+
+
+def _given(noise: Noise, shape: tuple[int, ...]) -> torch.Tensor:
+    given = torch.as_tensor(noise, dtype=torch.float32)
+    if given.shape == shape[1:] and shape[0] == 1:
+        given = given[None]
+    if tuple(given.shape) != shape:
+        raise PolicyError(f"noise: expected shape {list(shape)}, found {list(given.shape)}")
+    if not torch.isfinite(given).all():
+        raise PolicyError("noise: not finite")
+    return given
 
 
 def load_policy(

@@ -9,16 +9,17 @@ and, in half precision, run a family's fused form where it has one; both after `
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import torch
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.captured import Captured, Rest
+from phyai_ros.engine.captured import Asked, Captured
 from phyai_ros.engine.inlet import Inlet, moved
 from phyai_ros.engine.layers.fp8 import select_fp8
 from phyai_ros.engine.layers.select import FastOperators, Operators, select
@@ -28,6 +29,19 @@ from phyai_ros.engine.stage_clock import StageClock
 from phyai_ros.engine.types import ActionChunk, Observation, PolicyError
 
 SELECTORS = ("auto", "reference")
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An ``Asked`` that is fine as it is."""
+
+    noise: torch.Tensor
+    guide: solver.Guide | None
+
+    def check(self) -> None: ...
+
+    def rest(self) -> tuple[torch.Tensor, solver.Guide | None]:
+        return self.noise, self.guide
 
 
 class Runner:
@@ -43,8 +57,9 @@ class Runner:
         self.device = device
         self.selector = selector
         self._solve = solver.resolve(adapter.solver)
+        self._here = _current(device)
         self._captured: Captured | None = None
-        with _current(device):
+        with self._here():
             self._clock = StageClock(device)
         self.refresh()
 
@@ -63,7 +78,7 @@ class Runner:
         captured is dropped with them."""
         model = self.adapter.model
         self.release()
-        with _current(self.device):
+        with self._here():
             self.operators = self._operators(model)
         self._inlet = Inlet(self.adapter, self.device, self.operators)
         fuse = getattr(model, "fused", None)
@@ -94,7 +109,7 @@ class Runner:
         fixed = self.selector == "reference" or self._inlet.staged is None
         if self.device.type != "cuda" or fixed:
             return 0
-        with _current(self.device):
+        with self._here():
             if self._captured is None:
                 self._captured = Captured(
                     self.adapter, self._inlet, self.operators, commits=self._commits
@@ -167,44 +182,46 @@ class Runner:
         """noise: float32 ``adapter.noise_shape(batch)``; it and ``guide`` best on the host."""
         differentiates = guide is not None and guide.differentiates
         commits = guide is not None and guide.committed is not None
-        return self.answer(
-            observations, lambda: (noise, guide), self.is_special(differentiates, commits)
-        )
+        asked = _Given(noise, guide)
+        return self.answer(observations, asked, self.is_special(differentiates, commits))
 
     def is_special(self, differentiates: bool, commits: bool) -> bool:
         """Whether a guide that needs the model's gradient, or its training, runs plainly."""
         return differentiates or (commits and not self._commits)
 
     def answer(
-        self, observations: Sequence[Observation], rest: Rest, special: bool = False
+        self, observations: Sequence[Observation], asked: Asked, special: bool = False
     ) -> list[ActionChunk]:
-        """rest: makes noise and guide while the device is at work already. special:
-        ``is_special`` of that guide. The host waits for the device once, at the end."""
-        with _current(self.device), torch.no_grad() if special else torch.inference_mode():
-            return self._answer(observations, rest, special)
+        """asked: checked, and made into noise and guide, while the device is at work already.
+        special: ``is_special`` of that guide. The host waits for the device at the end alone."""
+        with self._here(), torch.no_grad() if special else torch.inference_mode():
+            return self._answer(observations, asked, special)
 
     def _answer(
-        self, observations: Sequence[Observation], rest: Rest, special: bool
+        self, observations: Sequence[Observation], asked: Asked, special: bool
     ) -> list[ActionChunk]:
         adapter = self.adapter
         clock = self._clock
         clock.start()
-        replayed, rest = None, cache(rest)
+        replayed = None
         if self._captured is not None and not special:
-            replayed = self._captured.replay(observations, rest, clock)
+            replayed = self._captured.replay(observations, asked, clock)
+        else:
+            asked.check()
         if replayed is not None:
             answer = replayed[: len(observations)]
         else:
             clock.restart()
             inputs = self._inlet.inputs(observations)
-            request = (inputs, *moved(rest(), self.device))
+            request = (inputs, *moved(asked.rest(), self.device))
             clock.mark("preprocess")
             run = self._special if special else self._plain
             answer = _download(run(request, clock))
         clock.mark("convert")
-        stages = clock.seconds()  # the one wait
+        arriving = answer.numpy()
+        stages = clock.seconds()  # waits until the device has come so far
         begin = time.perf_counter()
-        normalised = answer.numpy().copy()
+        normalised = arriving.copy()
         actions = adapter.decode(torch.from_numpy(normalised), observations)
         stages["convert"] += time.perf_counter() - begin
         if not all(np.isfinite(a).all() for a in actions):
@@ -244,6 +261,9 @@ def _download(x: torch.Tensor) -> torch.Tensor:
     return answer.copy_(x, non_blocking=True)
 
 
-def _current(device: torch.device) -> AbstractContextManager[Any]:
+def _current(device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
     """Triton launches on the current device, whatever its tensors say."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    if device.type != "cuda":
+        return nullcontext
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return partial(torch.cuda.device, index)

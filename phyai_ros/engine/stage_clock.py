@@ -16,35 +16,48 @@ class StageClock:
 
     def __init__(self, device: torch.device):
         self._cuda = device.type == "cuda"
+        self._stream: Any = None
         self._names: list[str] = []
         self._marks: list[Any] = []
         self.start()
 
     def start(self) -> None:
-        """A new request."""
+        """A new request; its marks are set on the stream that is current now."""
         self._names.clear()
-        self.mark("start")
+        self._begin = time.perf_counter()
+        if self._cuda:
+            self._stream = torch.cuda.current_stream()
 
     def mark(self, stage: str) -> None:
+        """The stage is over."""
         at = len(self._names)
         self._names.append(stage)
         if at == len(self._marks):
             self._marks.append(torch.cuda.Event(enable_timing=True) if self._cuda else 0.0)
         if self._cuda:
-            self._marks[at].record()
+            self._marks[at].record(self._stream)
         else:
             self._marks[at] = time.perf_counter()
 
     def restart(self) -> None:
-        """Forget all marks but the start."""
-        del self._names[1:]
+        """Forget all marks."""
+        self._names.clear()
 
     def seconds(self) -> dict[str, float]:
-        """Stage -> seconds since the mark before it. Waits for the last mark."""
+        """Stage -> seconds since the mark before it; waits for the last mark. The first stage has
+        all of the time until now that is in no other."""
         marks = self._marks[: len(self._names)]
-        if self._cuda:
-            marks[-1].synchronize()
-            spans = [a.elapsed_time(b) / 1e3 for a, b in pairwise(marks)]
-        else:
-            spans = [b - a for a, b in pairwise(marks)]
-        return dict(zip(self._names[1:], spans, strict=True))
+        spans = self._device_spans(marks) if self._cuda else [b - a for a, b in pairwise(marks)]
+        first = time.perf_counter() - self._begin - sum(spans)
+        return dict(zip(self._names, [first, *spans], strict=True))
+
+    @staticmethod
+    def _device_spans(marks: list[Any]) -> list[float]:
+        """Those that are over early are asked for while the device does the rest; the last two
+        marks stand close together, and one wait serves both."""
+        spans = []
+        for a, b in pairwise(marks[:-2]):
+            b.synchronize()
+            spans.append(a.elapsed_time(b) / 1e3)
+        marks[-1].synchronize()
+        return spans + [a.elapsed_time(b) / 1e3 for a, b in pairwise(marks[len(spans) :])]

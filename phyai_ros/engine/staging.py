@@ -1,5 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A request's way onto the device: host arrays, side by side in one pinned buffer, in one copy.
+"""A request's way onto the device: host arrays, side by side in one pinned buffer, in one copy;
+camera images one by one, from where they are if that is pinned memory (``frames.py``).
 
 An adapter whose ``prepare`` is two parts, ``stage`` on the host and ``place`` on the device (see
 ``models/base.py``), has the second captured with the copy in front of it.
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phyai_ros.engine.frames import frame_of
 from phyai_ros.engine.structure import Fixed, flatten, replace
 
 _ALIGN = 256
@@ -24,22 +26,45 @@ _ALIGN = 256
 class Stack:
     """Arrays of one shape and dtype, to lie side by side on the device: [len, *shape]. They are
     read when the request is written, not copied before. rows: of each array, those that travel;
-    None for all."""
+    None for all, and where every array is a frame: to copy none on the host is worth more."""
 
     STACK = True
 
     def __init__(self, arrays: Sequence[np.ndarray], rows: np.ndarray | None = None):
-        self.arrays, self.rows = tuple(arrays), rows
+        self.arrays = tuple(arrays)
+        if rows is not None and all(frame_of(array) is not None for array in self.arrays):
+            rows = None
+        self.rows = rows
         height, *rest = self.arrays[0].shape
         self.shape = (len(self.arrays), height if rows is None else len(rows), *rest)
         self.dtype = self.arrays[0].dtype
 
     def write(self, out: np.ndarray) -> None:
         for place, array in zip(out, self.arrays, strict=True):
-            if self.rows is None:
-                np.copyto(place, array)
-            else:  # no row is out of range; "raise" would go through a buffer
-                np.take(array, self.rows, axis=0, out=place, mode="clip")
+            _write(array, self.rows, place)
+
+
+def _write(array: np.ndarray, rows: np.ndarray | None, out: np.ndarray) -> None:
+    if rows is None:
+        np.copyto(out, array)
+    else:  # no row is out of range; "raise" would go through a buffer
+        np.take(array, rows, axis=0, out=out, mode="clip")
+
+
+class Seat:
+    """Room for one image of a stack, on the host and on the device. rows: as the stack's."""
+
+    def __init__(self, rows: np.ndarray | None, host: torch.Tensor, device: torch.Tensor):
+        self._rows, self._host, self._device = rows, host, device
+        self._array = host.numpy()
+
+    def send(self, image: np.ndarray) -> None:
+        """A copy onto the device, from ``image`` itself if it is a frame: hold it until the device
+        has come so far. Does not make the host wait."""
+        frame = frame_of(image) if self._rows is None else None
+        if frame is None:
+            _write(image, self._rows, self._array)
+        self._device.copy_(self._host if frame is None else frame.memory, non_blocking=True)
 
 
 Host = np.ndarray | torch.Tensor | Stack
@@ -92,9 +117,15 @@ class Staging:
         self.device = [
             _view(self._device, leaf, at) for leaf, at in zip(leaves, starts, strict=True)
         ]
-        self._rows = [
-            _view(self._host, leaf, at).numpy() for leaf, at in zip(leaves, starts, strict=True)
+        host = [_view(self._host, leaf, at) for leaf, at in zip(leaves, starts, strict=True)]
+        self._rows = [view.numpy() for view in host]
+        self.seats = [
+            Seat(leaf.rows, *seat)
+            for leaf, *views in zip(leaves, host, self.device, strict=True)
+            if isinstance(leaf, Stack)
+            for seat in zip(*views, strict=True)
         ]
+        """Of every image of every stack, to be sent one by one."""
 
     def write(self, leaves: Sequence[Host]) -> None:
         """Fill the pinned buffer. The copy of the request before must have ended."""
@@ -107,6 +138,12 @@ class Staging:
     def upload(self) -> None:
         """One copy; does not make the host wait."""
         self._device.copy_(self._host, non_blocking=True)
+
+
+def whole(images: Any) -> Any:
+    """A structure of stacks as it is where all of them are in frames: with every row."""
+    stacks, _ = flatten(images)
+    return replace(images, iter([Stack(stack.arrays) for stack in stacks]))
 
 
 def upload(staged: Any, device: torch.device) -> Any:

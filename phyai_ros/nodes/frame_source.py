@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from phyai_ros.control.align import AlignConfig, CameraStream, Frame, NotReady, ObservationAligner
 from phyai_ros.nodes.convert import ImageSample, MessageError
 from phyai_ros.robots.binding import Binding
@@ -82,12 +84,19 @@ class FrameSource:
 
     The thread that brings the last missing sample assembles the frame: who waits is woken once,
     with the frame, not at every sample that comes meanwhile.
-    now: seconds, the clock that stamps the messages.
+    now: seconds, the clock that stamps the messages. keep: where an image's pixels are put for as
+    long as anybody looks at them (``engine.frames.Frames.put``); None leaves them in their message.
     """
 
-    def __init__(self, aligner: ObservationAligner, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        aligner: ObservationAligner,
+        now: Callable[[], float],
+        keep: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
         self.aligner = aligner
         self.now = now
+        self.keep = keep or (lambda pixels: pixels)
         self._bell = threading.Condition()
         self._waiting: _Waiting | None = None
 
@@ -147,5 +156,5 @@ def deliver_image(source: FrameSource, camera: CameraTopic, sample: ImageSample)
             f"image is {size[1]}x{size[0]}, the robot description says camera '{camera.role}' "
             f"is {camera.size[1]}x{camera.size[0]}"
         )
-    source.aligner.add_image(camera.role, sample.stamp, sample.pixels, source.now())
+    source.aligner.add_image(camera.role, sample.stamp, source.keep(sample.pixels), source.now())
     source.ring()

@@ -158,8 +158,10 @@ class PolicyNode(lifecycle.ManagedNode):
         )
 
     def _subscribe(self, robot: robots.Robot) -> None:
+        assert self._policy is not None
         binding, log = self._binding, self._log
-        self._source = FrameSource(make_aligner(robot, binding), self._now)
+        keep = self._policy.frames.put
+        self._source = FrameSource(make_aligner(robot, binding), self._now, keep)
         cameras = camera_topics(robot, binding)
         self._cameras: Cameras | SynchronizedCameras
         if self._values.synchronizer == "message_filters":

@@ -20,7 +20,8 @@ STALE_AFTER = 0.5
 
 
 class Cameras:
-    """One raw subscription a camera; pixels are views of the serialised message."""
+    """One raw subscription a camera; pixels are views of the serialised message, until the source
+    keeps them elsewhere."""
 
     def __init__(
         self, node: Any, cameras: Sequence[CameraTopic], source: FrameSource, log: EdgeLog

@@ -21,6 +21,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
 
 from phyai_ros import robots
+from phyai_ros.engine.frames import frame_of
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.policy_node import PolicyNode
@@ -209,6 +210,18 @@ def test_a_request_brings_its_own_instruction(cell):
 @pytest.mark.parametrize("padding", [0, 7])
 def test_other_encodings_and_padded_rows_are_fine(cell, encoding, padding):
     assert_near_posture(cell.answer(lambda: good(scene=image(picture(), encoding, padding))))
+
+
+def test_images_come_to_lie_where_the_engine_wants_them(cell):
+    """On a GPU it reserves frames at configure; here the test does."""
+    cameras = cell.node._source.aligner._cameras
+    cell.node._policy.frames.reserve(240, 320, 24)
+    cell.until(
+        lambda: all(b.samples and frame_of(b.samples[-1]) is not None for b in cameras.values()),
+        "images in frames",
+        lambda: cell.publish(good()),
+    )
+    assert_near_posture(cell.answer())
 
 
 def test_sixteen_bit_images_are_refused_by_encoding(cell):

@@ -6,6 +6,7 @@ import pytest
 
 from phyai_ros import robots
 from phyai_ros.control.align import CameraStream, ObservationAligner
+from phyai_ros.engine.frames import Frames, frame_of
 from phyai_ros.nodes.convert import ImageSample, MessageError
 from phyai_ros.nodes.frame_source import CameraTopic, FrameSource, deliver_image
 
@@ -37,3 +38,24 @@ def test_a_camera_of_another_encoding_than_the_robot_says_is_refused_with_both()
 def test_an_image_as_expected_arrives(size):
     source = deliver(CameraTopic("scene", "/scene", size=size, encoding="rgb8"), (240, 320, 3))
     assert source.aligner.ages(10.0)["scene"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("colours", [slice(None), slice(None, None, -1)], ids=["rgb8", "bgr8"])
+def test_an_image_is_copied_once_into_the_memory_that_is_there_for_it(colours):
+    """Frames come back as the aligner lets go of them: one more than it keeps is enough."""
+    frames, camera = Frames(pinned=False), CameraTopic("scene", "/scene")
+    stream = CameraStream("scene")
+    frames.reserve(24, 32, stream.depth + 1)
+    source = FrameSource(ObservationAligner([stream], JOINTS), lambda: 10.0, frames.put)
+    kept = source.aligner._cameras["scene"].samples
+    rng = np.random.default_rng()
+    for i in range(50):
+        message = rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)
+        stamp = 9.0 + 0.01 * i
+        deliver_image(source, camera, ImageSample(stamp, 0, message[..., colours], "rgb8"))
+        assert all(frame_of(image) is not None for image in kept)
+        np.testing.assert_array_equal(kept[-1], message[..., colours])
+        message[:] = 0  # its sender may use it again
+        assert kept[-1].any()
+    source.clear()
+    assert all(len(free) == stream.depth + 1 for free in frames._free.values())

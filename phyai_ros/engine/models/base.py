@@ -77,12 +77,13 @@ class StagedAdapter(Adapter, Protocol):
     memory in front of it; the rest is made while the device sees the images.
 
     What is staged is a structure (``structure.flatten``) of numpy arrays, CPU tensors and
-    ``staging.Stack``. ``place`` and ``join`` read no value back and depend on nothing but the
-    structure.
+    ``staging.Stack``; of images, of ``staging.Stack`` alone. ``place`` and ``join`` read no value
+    back and depend on nothing but the structure.
     """
 
     def stage_images(self, observations: Sequence[Observation]) -> Any:
-        """The host's part of what ``vision`` looks at. Raises what ``prepare`` raises."""
+        """The host's part of what ``vision`` looks at: the observations' own arrays, arranged by
+        nothing but their keys and shapes. Raises what ``prepare`` raises."""
         ...
 
     def stage_rest(self, observations: Sequence[Observation]) -> Any:

@@ -247,10 +247,11 @@ class FlowAdapter:
         out[:, : self.spec.action_dim] = normalised
         return out
 
-    def _offset(self, observation: Observation, dtype: np.dtype) -> np.ndarray:
+    def _offset(self, observation: Observation, dtype: np.dtype) -> np.ndarray | float:
         """What relative columns are relative to: the observation's own state, column by column."""
+        if not self._relative.size:
+            return 0.0
         offset = np.zeros(self.spec.action_dim, dtype)
-        if self._relative.size:
-            state = np.asarray(observation.state)
-            offset[self._relative] = state[self._relative].astype(dtype)
+        state = np.asarray(observation.state)
+        offset[self._relative] = state[self._relative].astype(dtype)
         return offset
