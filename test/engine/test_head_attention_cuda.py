@@ -1,0 +1,138 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Attention of a block a head against its float64 twin. Needs a Hopper GPU."""
+
+import nearness
+import pytest
+import torch
+
+from phyai_ros.engine.kernels import head_attention
+from phyai_ros.engine.kernels.fragments import from_fragments
+from phyai_ros.engine.kernels.head_attention import HeadAttention
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
+
+needs_hopper = pytest.mark.skipif(
+    not head_attention.fits(48, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
+)
+
+
+class Case:
+    """Queries, keys and values are columns of wider rows; what nobody may look at is poison."""
+
+    def __init__(
+        self, rand, keys, rows=41, *, d=48, heads=32, key_heads=None, dtype=torch.bfloat16,
+        missing=0.0, scale=1.0, constant=True,
+    ):  # fmt: skip
+        self.d, self.heads, self.constant = d, heads, constant
+        own = (key_heads or heads) * d
+        self.given = rand(keys + 3, 2 * own + 8, dtype=dtype)
+        self.key, self.value = self.given[:keys, :own], self.given[:keys, own : 2 * own]
+        self.given[keys:] = torch.nan
+        self.given[:, 2 * own :] = torch.nan
+        queries = rand(rows + 1, heads * d + 16, dtype=dtype, scale=scale)
+        queries[rows:] = torch.nan
+        queries[:, heads * d :] = torch.nan
+        self.q = queries[:rows, : heads * d]
+        self.exists = None
+        if missing:
+            self.exists = torch.rand(keys, device=DEVICE) >= missing
+        self.out = torch.full((heads * d // 16, 4, 32, 8), torch.nan, dtype=dtype, device=DEVICE)
+
+    def kernel(self, **options):
+        return HeadAttention(self.key, self.value, self.d, constant=self.constant, **options)
+
+    def check(self, out=None):
+        rows = len(self.q)
+        found = from_fragments(self.out if out is None else out, rows)
+        wide = (t.double() for t in (self.q, self.key, self.value))
+        twin = head_attention.reference(*wide, self.d, exists=self.exists)
+        expected = from_fragments(twin, rows)
+        for head in range(self.heads):
+            columns = slice(head * self.d, (head + 1) * self.d)
+            nearness.check(found[:, columns], expected[:, columns], TOLERANCE[self.q.dtype])
+
+
+@needs_hopper
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("rows", [1, 8, 9, 41, 64])
+@pytest.mark.parametrize("keys", [41, 160])
+def test_rows(rand, dtype, rows, keys):
+    case = Case(rand, keys, rows, dtype=dtype, missing=0.2)
+    case.kernel()(case.q, out=case.out, exists=case.exists)
+    case.check()
+
+
+@needs_hopper
+@pytest.mark.parametrize("missing", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("keys", [1, 15, 16, 17, 63, 65, 151, 170, 255, 256])
+def test_keys(rand, keys, missing):
+    case = Case(rand, keys, missing=missing)
+    if missing:
+        case.exists[keys // 2] = True
+    case.kernel()(case.q, out=case.out, exists=case.exists)
+    case.check()
+
+
+@needs_hopper
+@pytest.mark.parametrize("d", [16, 32, 48, 64])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("dependent", [False, True])
+def test_heads_that_share_keys(rand, d, constant, dependent):
+    case = Case(rand, 100, d=d, heads=15, key_heads=5, missing=0.1, constant=constant)
+    case.kernel(dependent=dependent)(case.q, out=case.out, exists=case.exists)
+    case.check()
+
+
+@needs_hopper
+def test_no_key_gives_zeros(rand):
+    case = Case(rand, 90, missing=0.5)
+    case.exists[:] = False
+    case.kernel()(case.q, out=case.out, exists=case.exists)
+    assert (from_fragments(case.out, 41) == 0).all()
+
+
+@needs_hopper
+def test_sharp_attention(rand):
+    case = Case(rand, 160, scale=30.0)
+    case.kernel()(case.q, out=case.out, exists=case.exists)
+    case.check()
+
+
+@needs_hopper
+def test_the_same_bits_in_a_chain_of_early_launches(rand):
+    """Queries, keys and values come from the kernels right in front, in a captured graph."""
+    case = Case(rand, 41, constant=False)
+    kernel = case.kernel()
+    live = (case.q, case.key, case.value)
+    given = [t.clone() for t in live]
+    outs = [torch.full_like(case.out, torch.nan) for _ in range(4)]
+
+    def chain():
+        for out in outs:
+            for to, what in zip(live, given, strict=True):
+                to.zero_()
+                to.copy_(what)
+            for _ in range(3):  # the second and third start while the one in front ends
+                kernel(case.q, out=out)
+
+    chain()
+    torch.cuda.synchronize()
+    first = outs[0].clone()
+    case.check(first)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        chain()
+    for _ in range(200):
+        for out in outs:
+            out.fill_(torch.nan)
+        graph.replay()
+        for out in outs:
+            found, wanted = (from_fragments(t, 41) for t in (out, first))
+            assert torch.equal(found, wanted)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    key = torch.zeros(90, 96, dtype=torch.float16)
+    with pytest.raises(ValueError, match=r"keys \(90, 96\) torch.float16 of 48 on cpu"):
+        HeadAttention(key, key, 48, constant=True)
