@@ -50,8 +50,8 @@ def wish(made: Policy, seen: Observation, method: str) -> Guidance:
     """42 rows left over, near the middle of the actions' range."""
     rng = np.random.default_rng(1)
     spec = made.spec
-    x = torch.from_numpy(rng.normal(0, 0.3, (1, spec.horizon, spec.model_action_dim)))
-    (rows,) = made.adapter.decode(x.float(), [seen])
+    x = rng.normal(0, 0.3, (1, spec.horizon, spec.model_action_dim)).astype(np.float32)
+    (rows,) = made.adapter.decode(x, [seen])
     return Guidance(rows[: spec.horizon - 8], COMMITTED, method, 8)
 
 

@@ -63,10 +63,8 @@ class SyntheticAdapter:
     def noise_shape(self, batch: int) -> tuple[int, ...]:
         return (batch, *self.shape)
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
-        return list(actions.double().cpu().numpy())
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
+        return list(actions.astype(np.float64))
 
 
 @lru_cache(maxsize=1)

@@ -39,5 +39,6 @@ class ReferenceRunner:
             return model.predict(x, step, prefix, model.constants(steps))
 
         x = self._solve(predict, noise, steps, None)
-        (actions,) = adapter.decode(x, [observation])
-        return ActionChunk(np.asarray(actions), x[0].float().cpu().numpy())
+        normalised = x.float().cpu().numpy()
+        (actions,) = adapter.decode(normalised, [observation])
+        return ActionChunk(np.asarray(actions), normalised[0])

@@ -222,7 +222,7 @@ class Runner:
         stages = clock.seconds()  # waits until the device has come so far
         begin = time.perf_counter()
         normalised = arriving.copy()
-        actions = adapter.decode(torch.from_numpy(normalised), observations)
+        actions = adapter.decode(normalised, observations)
         stages["convert"] += time.perf_counter() - begin
         if not all(np.isfinite(a).all() for a in actions):
             raise PolicyError(

@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 from golden import GOLDEN, cases, needs_golden, tensors
 
 from phyai_ros.engine.models.lerobot import read_layout
@@ -47,7 +46,7 @@ def test_relative_actions_are_those_of_the_reference(tmp_path):
     actions = data["action_normalised"]
     observations = [at(state) for state in data["state_raw"][: len(actions)]]
     relative = data["lerobot.relative_actions"]
-    absolute = vectors.decode(torch.from_numpy(relative), observations)
+    absolute = vectors.decode(relative, observations)
     np.testing.assert_array_equal(np.stack(absolute), data["lerobot.absolute_actions"])
     for chunk, observation, expected in zip(actions, observations, relative, strict=True):
         np.testing.assert_array_equal(vectors.encode(chunk, observation, 7), expected)
@@ -58,7 +57,7 @@ def test_encode_is_the_inverse_of_decode(tmp_path, relative):
     vectors = Vectors(read_layout(checkpoint(tmp_path, **relative)))
     rng = np.random.default_rng(0)
     observation = at(rng.normal(size=7))
-    normalised = torch.from_numpy(rng.normal(size=(1, 4, 9)).astype(np.float32))
+    normalised = rng.normal(size=(1, 4, 9)).astype(np.float32)
     (actions,) = vectors.decode(normalised, [observation])
     assert actions.shape == (4, 7)
     assert actions.dtype == np.float64

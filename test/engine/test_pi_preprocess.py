@@ -176,7 +176,7 @@ def test_relative_actions_of_lerobot(tmp_path):
     absolute = relative + adapter._offset(seen, chunk.dtype)
     np.testing.assert_array_equal(absolute, arrays["lerobot.absolute_actions"][0])
     # and through the whole decode: the same output, elsewhere, moves with the state
-    x = torch.zeros(1, *chunk.shape[:-1], adapter.spec.model_action_dim)
+    x = np.zeros((1, *chunk.shape[:-1], adapter.spec.model_action_dim), np.float32)
     here, there = (adapter.decode(x, [observation(adapter, s)])[0] for s in (state, state + 1))
     np.testing.assert_allclose((there - here)[:, :6], 1.0, atol=1e-6)
     np.testing.assert_array_equal((there - here)[:, 6], 0.0)

@@ -98,7 +98,7 @@ def test_vjp_through_the_model(policy):
 def wish(policy, observation, method, committed=3, seed=0):
     rng = np.random.default_rng(seed)
     shape = (policy.spec.horizon, policy.spec.model_action_dim)
-    x = torch.from_numpy(rng.normal(size=(1, *shape)).astype(np.float32))
+    x = rng.normal(size=(1, *shape)).astype(np.float32)
     (actions,) = policy.adapter.decode(x, [observation])
     return Guidance(actions[:8], committed, method, execution_horizon=3)
 

@@ -63,11 +63,9 @@ class Adapter(Protocol):
 
     def noise_shape(self, batch: int) -> tuple[int, ...]: ...
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
-        """Solver output [B, horizon, model_action_dim] -> per request float64
-        [horizon, action_dim], robot units, absolute."""
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
+        """Solver output, float32 [B, horizon, model_action_dim] on the host -> per request float64
+        [horizon, action_dim], robot units, absolute; nothing of it lies in ``actions``."""
         ...
 
 

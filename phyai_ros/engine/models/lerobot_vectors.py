@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from phyai_ros.engine import normalize
 from phyai_ros.engine.models.lerobot import CONFIG, Feature, Layout, Normalisation
@@ -55,13 +54,10 @@ class Vectors:
         raw = np.stack([np.asarray(o.state, np.float32)[where] for o in observations])
         return normaliser.normalise(raw)
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
         """Normalised [B, rows, width] (columns beyond the action's are padding) -> per request
         float64 [rows, action_dim], robot units, absolute."""
-        normalised = actions[..., : self.action_dim].float().cpu().numpy()
-        raw = self._action.unnormalise(normalised)
+        raw = self._action.unnormalise(actions[..., : self.action_dim])
         return [
             (rows + self._offset(observation)).astype(np.float64)
             for rows, observation in zip(raw, observations, strict=True)

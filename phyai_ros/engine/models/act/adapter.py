@@ -109,9 +109,7 @@ class ActAdapter:
     def _fitted(self, key: str, images: torch.Tensor) -> torch.Tensor:
         return images if self._fit is None else self._fit(key, images)
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
         return self.vectors.decode(actions, observations)
 
 

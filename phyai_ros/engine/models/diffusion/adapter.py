@@ -156,9 +156,7 @@ class DiffusionAdapter:
             return None
         return values.to(self.dtype).unflatten(0, (-1, self.config.n_obs_steps))
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
         first = self.config.n_obs_steps - 1
         return self.vectors.decode(
             actions[:, first : first + self.config.n_action_steps], observations

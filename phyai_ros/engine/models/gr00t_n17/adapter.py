@@ -248,11 +248,8 @@ class GrootAdapter:
     def noise_shape(self, batch: int) -> tuple[int, ...]:
         return (batch, self.config.horizon, self.config.max_action_dim)
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
-        rows = actions.float().cpu().numpy()
-        return [self.codec.decode(a, o.state) for a, o in zip(rows, observations, strict=True)]
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
+        return [self.codec.decode(a, o.state) for a, o in zip(actions, observations, strict=True)]
 
     def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
         return self.codec.encode(actions, observation.state)

@@ -227,13 +227,11 @@ class FlowAdapter:
         return ids[:limit]
 
     # -- model output <-> robot units -------------------------------------------------------
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
-        normalised = actions.float().cpu().numpy()[..., : self.transforms.action_width]
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
+        known = actions[..., : self.transforms.action_width]
         return [
             self._robot_units(chunk, observation)
-            for chunk, observation in zip(normalised, observations, strict=True)
+            for chunk, observation in zip(known, observations, strict=True)
         ]
 
     def _robot_units(self, chunk: np.ndarray, observation: Observation) -> np.ndarray:

@@ -221,9 +221,7 @@ class SmolVlaAdapter:
         most = self._most
         return (*range(_TOKEN_BUCKET, most, _TOKEN_BUCKET), most)
 
-    def decode(
-        self, actions: torch.Tensor, observations: Sequence[Observation]
-    ) -> list[np.ndarray]:
+    def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
         return self.vectors.decode(actions, observations)
 
     def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
