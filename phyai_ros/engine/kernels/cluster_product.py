@@ -18,12 +18,15 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.kernels.fragments import ROWS, from_fragments, from_groups
+from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_fragments, from_groups
 from phyai_ros.engine.kernels.skinny_linear import activate
 
 _NORMS = {"": 0, "rms": 1, "layer": 2}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3, "linear": 4}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
+_MOST_SHARED = 227 * 1024
+"""Bytes a block of Hopper may have."""
+_REGISTERS = 65536
 _FILES = ("hopper.cuh", "cluster_product.cu")
 
 
@@ -36,7 +39,8 @@ class Form:
     queries, keys and values of ``heads`` heads of ``d`` and one pair: rotated, queries as
     fragments, keys and values into their cache), "residual" (x += gate (y + bias)), "gated" (W's
     first half of rows are gates, the second ups), "linear" (activation(y + bias), as fragments or,
-    ``row_major``, [rows, n]).
+    ``row_major``, [rows, n]). registers of a thread at most: a block starts beside one of the
+    kernel in front only where both together have no more than a multiprocessor's 65536.
     """
 
     n: int
@@ -48,6 +52,7 @@ class Form:
     norm: str = ""
     activation: str = ""
     row_major: bool = False
+    registers: int = 224
     d: int = 256
     heads: int = 8
 
@@ -67,13 +72,17 @@ class Form:
             and self.half % 8 == 0
             and 2 * self.half <= 256
             and (2 * self.half) % (8 * self.ranks * (2 if paired else 1)) == 0
+            and self.shared() <= _MOST_SHARED
+            and self.groups * 128 * self.registers <= _REGISTERS
         )
 
     def shared(self) -> int:
         """Bytes of shared memory a block takes."""
         own = 2 * self.half // 8 // self.ranks
-        each = 4 * self.half * self.depth + (self.ranks - 1) * own * 2048 + 4 * self.depth
-        return 1024 + self.groups * each + self.ranks * ROWS * 8 + 16
+        each = 4 * self.half * self.depth + (self.blocks - 1) * own * 2048
+        statistics = self.ranks * ROWS * (8 if self.norm == "layer" else 4)
+        norm = statistics + self.groups * 4 * self.depth if self.norm else 0
+        return self.groups * each + norm + 16
 
 
 class _Given(ctypes.Structure):
@@ -97,7 +106,7 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
             "NORM": _NORMS[form.norm], "EPILOGUE": _EPILOGUES[form.epilogue],
             "ACTIVATION": _ACTIVATIONS[form.activation], "ROW_MAJOR": int(form.row_major),
             "D": form.d, "HEADS": form.heads, "BF16": int(dtype == torch.bfloat16),
-            "PDL": int(dependent),
+            "PDL": int(dependent), "REGISTERS": form.registers,
         },
         cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
         products=(product(2 * form.half),),
@@ -137,11 +146,11 @@ class ClusterProduct:
         sin: torch.Tensor | None = None,
         eps: float = 0.0,
     ) -> None:
-        """source: k columns, groups in front of a norm, else fragments. out: fragments, 16 bit, or
-        [rows, n]. x: groups of n columns, changed in place. scale [k], bias
-        and gate [n], float32; a norm's shift is a bias, ``through(weight, shift)``. sums: of
-        ``sums_of``, for a layer norm. key, value: [>= rows, d], written from their first row on.
-        cos, sin: float32 [rows, d]."""
+        """source: fragments of k columns; in front of a norm, of the residual stream times
+        ``COPY``. out: fragments, 16 bit, or [rows, n]; of "residual", the stream's copy. x: the
+        stream, groups of n columns, changed in place. scale [k], bias and gate [n], float32; a
+        norm's shift is a bias, ``through(weight, shift)``. sums: of ``sums_of``, for a layer norm.
+        key, value: [>= rows, d], written from their first row on. cos, sin: float32 [rows, d]."""
 
         def at(t: torch.Tensor | None) -> int:
             return 0 if t is None else t.data_ptr()
@@ -179,9 +188,9 @@ def reference(
     sin: torch.Tensor | None = None,
     eps: float = 0.0,
 ) -> tuple[torch.Tensor, ...]:
-    """The twin, in the dtype of ``source``. -> (y [rows, n]), or (x), or for "rope" queries [rows,
-    heads d], keys and values [rows, d]; plain rows, not fragments."""
-    h = from_groups(source, rows) if form.norm else from_fragments(source, rows)
+    """The twin, in the dtype of ``source``. -> (y [rows, n]), or (x, its copy), or for "rope"
+    queries [rows, heads d], keys and values [rows, d]; plain rows, not fragments."""
+    h = from_fragments(source, rows) / (COPY if form.norm else 1.0)
     wide = h.dtype
     if form.norm == "rms":
         h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps)
@@ -194,7 +203,8 @@ def reference(
         y = y + bias.to(wide)
     if form.epilogue == "residual":
         assert x is not None
-        return (from_groups(x, rows).to(wide) + (y if gate is None else y * gate.to(wide)),)
+        x = from_groups(x, rows).to(wide) + (y if gate is None else y * gate.to(wide))
+        return x, x * COPY
     if form.epilogue == "gated":
         one, two = y.chunk(2, dim=1)
         return (activate(one, form.activation) * two,)

@@ -56,22 +56,6 @@ template <int left>
 DEV void products_wait_but() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
-DEV Float2 unpack(u32 p) {
-  Float2 f;
-#if BF16
-  f.v[0] = __int_as_float(p << 16);
-  f.v[1] = __int_as_float(p & 0xffff0000);
-#else
-  asm("{ .reg .b16 low, high;\n"
-      "mov.b32 {low, high}, %2;\n"
-      "cvt.f32.f16 %0, low;\n"
-      "cvt.f32.f16 %1, high; }"
-      : "=f"(f.v[0]), "=f"(f.v[1])
-      : "r"(p));
-#endif
-  return f;
-}
-
 DEV void fetch(u32 to, const TensorMap* map, u32 keys, u32 row, u32 bar) {
   bar_expect(bar, keys * D * 2);
 #pragma unroll

@@ -1,12 +1,12 @@
 // Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 //
 // y = epilogue(norm(x) W^T), 64 rows at most. A cluster of BLOCKS makes 2 HALF columns; each of its
-// RANKS warpgroups takes a share of the depth, then they leave each other partial sums, and each
-// finishes the columns it owns. All of a block's weights are asked for at once, before the kernel in
-// front has ended.
+// RANKS warpgroups takes a share of the depth, then they leave each other partial sums, first inside a
+// block, then inside the cluster, and each finishes the columns it owns. All of a block's weights are
+// asked for at once, before the kernel in front has ended.
 //
 // Defined outside: N, K of W [N, K]; BLOCKS, GROUPS (warpgroups of a block), HALF; NORM (0, RMS or
-// LAYER), EPILOGUE and what it needs.
+// LAYER), EPILOGUE and what it needs; REGISTERS of a thread.
 
 #define RMS 1
 #define LAYER 2
@@ -14,12 +14,11 @@
 #define RESIDUAL 2  // x += gate (y + bias)
 #define GATED 3     // rows of W: gates, then as many ups -> act(gate) up
 #define LINEAR 4    // act(y + bias); ROW_MAJOR: [rows, N] instead of fragments
+// Of the residual stream, float32, norms read a copy in 16 bits, times this: far from overflow.
+#define COPY 0.015625f
 #define GELU 1
 #define SILU 2
 
-#ifndef REGISTERS
-#define REGISTERS 224
-#endif
 #ifndef ACTIVATION
 #define ACTIVATION 0
 #endif
@@ -39,23 +38,26 @@
 #define OWN (COLUMNS / 8 / RANKS)
 #define CHUNK_BYTES (COLUMNS * 128)
 #define WEIGHT_BYTES (GROUPS * CHUNKS * CHUNK_BYTES)
-#define RECEIVED_BYTES ((RANKS - 1) * OWN * 2048)
-#define STATISTICS_BYTES (RANKS * 64 * 8)
+#define RECEIVED_BYTES ((BLOCKS - 1) * OWN * 2048)
+#define LEFT_BYTES (BLOCKS * OWN * 2048)  // by one warpgroup for another of its block
+#define STATISTICS_BYTES (NORM ? RANKS * 32 * STATISTICS * 4 : 0)
 #define THREADS (GROUPS * 128)
+#define STATISTICS (NORM == LAYER ? 4 : 2)  // of two rows
 
 static_assert(K % (64 * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in chunks and groups");
 static_assert(!PAIRED || OWN % 2 == 0, "an owner has both halves of a pair");
 static_assert(N % COLUMNS == 0, "whole tiles");
+static_assert(CHUNKS * CHUNK_BYTES >= (GROUPS - 1) * LEFT_BYTES, "sums take the weights' place");
 
 struct Given {
   TensorMap weights;   // boxes of HALF rows
-  const void* in;      // K columns: groups in front of a norm, else fragments
+  const Word4* in;     // fragments of K columns; in front of a norm, the stream's copy
   const float* scale;  // of the norm, [K]; null for ones
   const float* sums;   // LAYER: of each rank's share of scale W^T, [RANKS][N]
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
-  float* x;            // RESIDUAL: groups of N columns, changed in place
-  u16* out;            // fragments; ROPE: of the queries
+  float* x;            // RESIDUAL: the stream, groups of N columns, changed in place
+  u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy
   u16* key;            // ROPE: rows of D, the first that is written
   u16* value;
   const float* cosine;  // [rows, D]
@@ -102,26 +104,42 @@ DEV void put_fragment(u16* to, u32 column, u32 tid, const float* v) {
                                                                         pack(v[2], v[3])};
 }
 
-// Mean and sum of squared deviations of a thread's two rows, over this rank's share; without a mean,
-// the sum of squares.
+// Of a thread's two rows, over this rank's share: sums of squares; of a layer norm, means and sums of
+// squared deviations.
 struct Statistics {
-  float mean[2], square[2];
+  float square[2], mean[2];
 };
+// Where one warpgroup of a block leaves another's columns.
+DEV u32 left_at(u32 from, u32 to) {
+  return from * CHUNKS * CHUNK_BYTES + (to < from ? to : to - 1) * LEFT_BYTES;
+}
+
+DEV u32 statistics_at(u32 statistics, u32 rank, u32 tid) {
+  return statistics + (rank * 32 + (tid >> 2)) * STATISTICS * 4;
+}
 
 extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_constant__ Given g) {
-  extern __shared__ u8 dynamic[];
+  extern __shared__ __align__(1024) u8 dynamic[];
   const u32 tid = threadIdx.x & 127, own_group = GROUPS == 1 ? 0 : threadIdx.x >> 7;
   const u32 lane = tid & 31, row = (tid >> 5) * 16 + (lane >> 2), q = lane & 3;
   const u32 block = cluster_rank(), rank = block * GROUPS + own_group, tile = blockIdx.x / BLOCKS;
-  const u32 weights = (shared_of(dynamic) + 1023) & ~1023u;
+  const bool live = row < g.rows;  // one of this thread's rows is
+  const u32 weights = shared_of(dynamic);
   const u32 received = weights + WEIGHT_BYTES, statistics = received + GROUPS * RECEIVED_BYTES;
-  const u32 bar = statistics + STATISTICS_BYTES;
-  float* scales = (float*)(dynamic + (bar + 16 - shared_of(dynamic)));
+  const u32 bar = statistics + STATISTICS_BYTES, joined = bar + 8;
+#if NORM
+  float* scales = (float*)(dynamic + (bar + 16 - weights));
+#endif
 
   if (threadIdx.x == 0) {
     bar_init(bar, 1);
+    bar_init(joined, 1);
     bars_made();
     bar_expect(bar, WEIGHT_BYTES);
+    if (BLOCKS > 1) {  // from each warpgroup of the other blocks
+      u32 pairs = g.rows / 16 * 8 + (g.rows % 16 < 8 ? g.rows % 16 : 8);  // of rows
+      bar_expect(joined, (BLOCKS - 1) * GROUPS * pairs * (OWN * 64 + (NORM ? STATISTICS * 4 : 0)));
+    }
 #pragma unroll
     for (u32 i = 0; i < GROUPS * CHUNKS; i++) {
       u32 to = weights + i * CHUNK_BYTES, column = block * GROUPS * DEPTH + i * 64;
@@ -144,74 +162,85 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     gate[j] = g.gate ? *(const Float2*)(g.gate + column) : Float2{1.0f, 1.0f};
 #endif
   }
+#if EPILOGUE == ROPE
+  Float2 cosine[OWN / 2][2], sine[OWN / 2][2];
+#pragma unroll
+  for (u32 j = 0; j < OWN / 2; j++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      u32 r = row + h * 8, d = column_of(tile, owned(rank, j)) % D + q * 2;
+      bool there = r < (u32)g.rows;
+      cosine[j][h] = there ? *(const Float2*)(g.cosine + r * D + d) : Float2{};
+      sine[j][h] = there ? *(const Float2*)(g.sine + r * D + d) : Float2{};
+    }
+#endif
 #if NORM
-  for (u32 i = threadIdx.x; i < GROUPS * DEPTH; i += THREADS)
-    scales[i] = g.scale ? g.scale[block * GROUPS * DEPTH + i] : 1.0f;
+  for (u32 i = threadIdx.x * 4; i < GROUPS * DEPTH; i += THREADS * 4) {
+    if (g.scale)
+      copy16(bar + 16 + i * 4, g.scale + block * GROUPS * DEPTH + i);
+    else
+      *(Float4*)(scales + i) = {1.0f, 1.0f, 1.0f, 1.0f};
+  }
   scales += own_group * DEPTH;
 #endif
-  __syncthreads();
   others_done();
 
   u32 a[STEPS][4];
-#if NORM
-  Statistics mine = {};
-  float back[2];
-  {
-    float v[STEPS][8];
-    const Float4* in = (const Float4*)g.in + rank * STEPS * 256 + tid;
-#pragma unroll
-    for (int i = 0; i < STEPS; i++)
-#pragma unroll
-      for (int h = 0; h < 2; h++) {
-        Float4 f = row < g.rows ? in[(i * 2 + h) * 128] : Float4{};
-#pragma unroll
-        for (int e = 0; e < 4; e++) v[i][h * 4 + e] = f.v[e];
-      }
-#if NORM == LAYER
-    float sum[2] = {};
-#pragma unroll
-    for (int i = 0; i < STEPS; i++)
-#pragma unroll
-      for (int e = 0; e < 8; e++) sum[(e >> 1) & 1] += v[i][e];
-#pragma unroll
-    for (int h = 0; h < 2; h++) mine.mean[h] = quad_sum(sum[h]) * (1.0f / DEPTH);
-#endif
-    float square[2] = {}, factor[2];
-#pragma unroll
-    for (int i = 0; i < STEPS; i++)
-#pragma unroll
-      for (int e = 0; e < 8; e++) {
-        v[i][e] -= mine.mean[(e >> 1) & 1];
-        square[(e >> 1) & 1] += v[i][e] * v[i][e];
-      }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      mine.square[h] = quad_sum(square[h]);
-      // The share's own scale keeps 16 bits in range; the whole row's takes its place at the end.
-      float mean = mine.square[h] * (1.0f / DEPTH) + g.eps;
-      factor[h] = rsqrt_(mean);
-      back[h] = mean * factor[h];
-    }
-#pragma unroll
-    for (int i = 0; i < STEPS; i++)
-#pragma unroll
-      for (int h = 0; h < 2; h++) {
-        Float2 s = *(const Float2*)(scales + i * 16 + h * 8 + q * 2);
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-          const float* two = v[i] + h * 4 + r * 2;
-          a[i][h * 2 + r] = pack(two[0] * factor[r] * s.v[0], two[1] * factor[r] * s.v[1]);
-        }
-      }
-  }
-#else
-  const Word4* in = (const Word4*)g.in + rank * STEPS * 128 + tid;
+  const Word4* in = g.in + rank * STEPS * 128 + tid;
 #pragma unroll
   for (int i = 0; i < STEPS; i++) {
-    Word4 w = row < g.rows ? in[i * 128] : Word4{};
+    Word4 w = live ? in[i * 128] : Word4{};
 #pragma unroll
     for (int e = 0; e < 4; e++) a[i][e] = w.v[e];
   }
+#if NORM
+  copies_done();
+#endif
+  __syncthreads();  // barriers and scales are there for all
+#if NORM
+  // Word e of a step is of row e & 1.
+  Statistics mine = {};
+  float back[2], factor[2];
+#if NORM == LAYER
+#pragma unroll
+  for (int i = 0; i < STEPS; i++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      Float2 f = unpack(a[i][e]);
+      mine.mean[e & 1] += f.v[0] + f.v[1];
+    }
+#pragma unroll
+  for (int h = 0; h < 2; h++) mine.mean[h] = quad_sum(mine.mean[h]) * (1.0f / DEPTH);
+#endif
+#pragma unroll
+  for (int i = 0; i < STEPS; i++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      Float2 f = unpack(a[i][e]);
+#pragma unroll
+      for (int c = 0; c < 2; c++) {
+        float v = f.v[c] - mine.mean[e & 1];
+        mine.square[e & 1] += v * v;
+      }
+    }
+  const float eps = g.eps * (COPY * COPY);
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    mine.square[h] = quad_sum(mine.square[h]);
+    // The share's own scale keeps 16 bits in range; the whole row's takes its place at the end.
+    float mean = mine.square[h] * (1.0f / DEPTH) + eps;
+    factor[h] = rsqrt_(mean);
+    back[h] = mean * factor[h];
+  }
+#pragma unroll
+  for (int i = 0; i < STEPS; i++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      Float2 f = unpack(a[i][e]), s = *(const Float2*)(scales + i * 16 + (e >> 1) * 8 + q * 2);
+#pragma unroll
+      for (int c = 0; c < 2; c++) f.v[c] = (f.v[c] - mine.mean[e & 1]) * (factor[e & 1] * s.v[c]);
+      a[i][e] = pack(f.v[0], f.v[1]);
+    }
 #endif
 
   const u32 mine_at = weights + own_group * CHUNKS * CHUNK_BYTES;
@@ -225,49 +254,95 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   products_wait();
   hold(sum);
 
-  // To the owners.
-  float own[OWN][4];
-  cluster_wait();
-#pragma unroll
-  for (u32 owner = 0; owner < RANKS; owner++) {
-    u32 there = remote(received + owner % GROUPS * RECEIVED_BYTES, owner / GROUPS);
-    u32 from = rank < owner ? rank : rank - 1;
-#pragma unroll
-    for (u32 j = 0; j < OWN; j++) {
-      float v[4];
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        v[e] = sum[owned(owner, j) * 4 + e];
 #if NORM
-        v[e] *= back[e >> 1];
-#endif
-      }
-      if (owner == rank) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) own[j][e] = v[e];
-      } else {
-        put4(there + ((from * OWN + j) * 128 + tid) * 16, v);
-      }
-    }
-#if NORM
-    if (q == 0 && owner % GROUPS == 0) {
-      u32 to = remote(statistics, owner / GROUPS) + (rank * 64 + row) * 8;
-      put2(to, mine.mean[0], mine.square[0]);
-      put2(to + 64, mine.mean[1], mine.square[1]);
-    }
+  for (int i = 0; i < COLUMNS / 2; i++) sum[i] *= back[(i >> 1) & 1];
 #endif
+
+  // Inside the block: each warpgroup leaves the others' columns where its own weights were.
+#if GROUPS > 1
+#pragma unroll
+  for (u32 other = 0; other < GROUPS; other++) {
+    if (other == own_group) continue;
+    Float4* left = (Float4*)(dynamic + left_at(own_group, other)) + tid;
+#pragma unroll
+    for (u32 b = 0; b < BLOCKS; b++)
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++) {
+        const float* v = sum + owned(b * GROUPS + other, j) * 4;
+        left[(b * OWN + j) * 128] = {v[0], v[1], v[2], v[3]};
+      }
   }
-  cluster_arrive();
+#if NORM
+  if (q == 0) {
+    float* to = (float*)(dynamic + (statistics_at(statistics, rank, tid) - weights));
+#pragma unroll
+    for (int h = 0; h < STATISTICS; h++) to[h] = h < 2 ? mine.square[h] : mine.mean[h - 2];
+  }
+#endif
+  __syncthreads();
+#endif
+  float part[BLOCKS][OWN][4];
+#pragma unroll
+  for (u32 b = 0; b < BLOCKS; b++)
+#pragma unroll
+    for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+      for (u32 w = 0; w < GROUPS; w++)
+        if (w == own_group) {
+#pragma unroll
+          for (int e = 0; e < 4; e++) part[b][j][e] = sum[owned(b * GROUPS + w, j) * 4 + e];
+        }
+#if GROUPS > 1
+#pragma unroll
+  for (u32 other = 0; other < GROUPS; other++) {
+    if (other == own_group) continue;
+    const Float4* left = (const Float4*)(dynamic + left_at(other, own_group)) + tid;
+#pragma unroll
+    for (u32 b = 0; b < BLOCKS; b++)
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++) {
+        Float4 f = left[(b * OWN + j) * 128];
+#pragma unroll
+        for (int e = 0; e < 4; e++) part[b][j][e] += f.v[e];
+      }
+  }
+#endif
+
+  // Inside the cluster: to the owners.
+  float own[OWN][4];
+  if (BLOCKS > 1) cluster_wait();  // their barriers are made
+#pragma unroll
+  for (u32 owner = 0; owner < BLOCKS; owner++) {
+    if (owner == block) {
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) own[j][e] = part[owner][j][e];
+    } else if (live) {
+      u32 from = block < owner ? block : block - 1, there = remote(joined, owner);
+      u32 to = remote(received + own_group * RECEIVED_BYTES, owner) + (from * OWN * 128 + tid) * 16;
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++) put_async4(to + j * 2048, part[owner][j], there);
+#if NORM
+      if (q == 0) {
+        u32 at = remote(statistics_at(statistics, rank, tid), owner);
+        put_async2(at, mine.square, there);
+        if (NORM == LAYER) put_async2(at + 8, mine.mean, there);
+      }
+#endif
+    }
+  }
+  if (!live) return;
 #if EPILOGUE == RESIDUAL
   Float4 old[OWN];
 #pragma unroll
-  for (u32 j = 0; j < OWN; j++)
-    old[j] = *group_at(g.x, column_of(tile, owned(rank, j)), tid);
+  for (u32 j = 0; j < OWN; j++) old[j] = *group_at(g.x, column_of(tile, owned(rank, j)), tid);
 #endif
-  cluster_wait();
-  const u8* here = dynamic + (received + own_group * RECEIVED_BYTES - shared_of(dynamic));
+  if (BLOCKS > 1) bar_wait_cluster(joined, 0);
+  const u8* here = dynamic + (received - weights) + own_group * RECEIVED_BYTES;
 #pragma unroll
-  for (u32 from = 0; from < RANKS - 1; from++)
+  for (u32 from = 0; from < BLOCKS - 1; from++)
 #pragma unroll
     for (u32 j = 0; j < OWN; j++) {
       Float4 f = *(const Float4*)(here + ((from * OWN + j) * 128 + tid) * 16);
@@ -275,28 +350,31 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       for (int e = 0; e < 4; e++) own[j][e] += f.v[e];
     }
 #if NORM
-  const Float2* told = (const Float2*)(dynamic + (statistics - shared_of(dynamic)));
+  const float* told = (const float*)(dynamic + (statistics_at(statistics, 0, tid) - weights));
   float inverse[2];
 #if NORM == LAYER
   float apart[RANKS][2];  // each share's mean from the whole row's
 #endif
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    float square = 0.0f, mean = 0.0f;
+    float square = 0.0f;
 #pragma unroll
-    for (u32 r = 0; r < RANKS; r++) {
-      Float2 f = told[r * 64 + row + h * 8];
-      mean += f.v[0] * (1.0f / RANKS);
-      square += f.v[1];
-    }
+    for (u32 r = 0; r < RANKS; r++)
+      square += r == rank ? mine.square[h] : told[r * 32 * STATISTICS + h];
 #if NORM == LAYER
+    float mean = 0.0f;
 #pragma unroll
     for (u32 r = 0; r < RANKS; r++) {
-      apart[r][h] = told[r * 64 + row + h * 8].v[0] - mean;
+      apart[r][h] = r == rank ? mine.mean[h] : told[r * 32 * STATISTICS + 2 + h];
+      mean += apart[r][h] * (1.0f / RANKS);
+    }
+#pragma unroll
+    for (u32 r = 0; r < RANKS; r++) {
+      apart[r][h] -= mean;
       square += DEPTH * apart[r][h] * apart[r][h];
     }
 #endif
-    inverse[h] = rsqrt_(square * (1.0f / K) + g.eps);
+    inverse[h] = rsqrt_(square * (1.0f / K) + eps);
   }
 #endif
 #pragma unroll
@@ -325,15 +403,12 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     float *one = own[j], *two = own[OWN / 2 + j];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      u32 r = row + h * 8;
-      if (r >= g.rows || head > HEADS) continue;
-      Float2 cosine = *(const Float2*)(g.cosine + r * D + d);
-      Float2 sine = *(const Float2*)(g.sine + r * D + d);
+      if (head > HEADS) continue;
 #pragma unroll
       for (int e = 0; e < 2; e++) {
-        float x = one[h * 2 + e], y = two[h * 2 + e];
-        one[h * 2 + e] = x * cosine.v[e] - y * sine.v[e];
-        two[h * 2 + e] = y * cosine.v[e] + x * sine.v[e];
+        float x = one[h * 2 + e], y = two[h * 2 + e], c = cosine[j][h].v[e], s = sine[j][h].v[e];
+        one[h * 2 + e] = x * c - y * s;
+        two[h * 2 + e] = y * c + x * s;
       }
     }
     if (head < HEADS) {
@@ -355,7 +430,11 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   for (u32 j = 0; j < OWN; j++) {
 #pragma unroll
     for (int e = 0; e < 4; e++) old[j].v[e] += gate[j].v[e & 1] * own[j][e];
-    *group_at(g.x, column_of(tile, owned(rank, j)), tid) = old[j];
+    u32 column = column_of(tile, owned(rank, j));
+    *group_at(g.x, column, tid) = old[j];
+#pragma unroll
+    for (int e = 0; e < 4; e++) old[j].v[e] *= COPY;
+    put_fragment(g.out, column, tid, old[j].v);
   }
 #elif EPILOGUE == GATED
 #pragma unroll

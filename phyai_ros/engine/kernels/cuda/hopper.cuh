@@ -49,6 +49,22 @@ DEV u32 pack(float low, float high) {
   return p;
 }
 
+DEV Float2 unpack(u32 p) {
+  Float2 f;
+#if BF16
+  f.v[0] = __int_as_float(p << 16);
+  f.v[1] = __int_as_float(p & 0xffff0000);
+#else
+  asm("{ .reg .b16 low, high;\n"
+      "mov.b32 {low, high}, %2;\n"
+      "cvt.f32.f16 %0, low;\n"
+      "cvt.f32.f16 %1, high; }"
+      : "=f"(f.v[0]), "=f"(f.v[1])
+      : "r"(p));
+#endif
+  return f;
+}
+
 // -- functions -----------------------------------------------------------------------------------
 DEV float exp2_(float x) {
   float y;
@@ -87,6 +103,11 @@ DEV u32 shared_of(const void* p) {
   asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p));
   return a;
 }
+// 16 bytes from global memory; there for this thread behind copies_done.
+DEV void copy16(u32 to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+DEV void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 DEV u32 cluster_rank() {
   u32 r;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
@@ -96,18 +117,6 @@ DEV u32 remote(u32 address, u32 rank) {
   u32 a;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(a) : "r"(address), "r"(rank));
   return a;
-}
-DEV void put4(u32 remote_address, const float* v) {
-  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(remote_address), "f"(v[0]),
-               "f"(v[1]), "f"(v[2]), "f"(v[3])
-               : "memory");
-}
-DEV void put1(u32 remote_address, float v) {
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote_address), "f"(v) : "memory");
-}
-DEV void put2(u32 remote_address, float a, float b) {
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(remote_address), "f"(a), "f"(b)
-               : "memory");
 }
 // What this block put is there for the others behind their cluster_wait.
 DEV void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
@@ -143,6 +152,41 @@ DEV void fetch_box(u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
 }
 DEV void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Into another block's shared memory; its barrier counts the bytes.
+DEV void put_async4(u32 to, const u32* v, u32 bar) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
+      "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(bar)
+      : "memory");
+}
+DEV void put_async4(u32 to, const float* v, u32 bar) {
+  u32 w[4];
+#pragma unroll
+  for (int e = 0; e < 4; e++) w[e] = __float_as_uint(v[e]);
+  put_async4(to, w, bar);
+}
+DEV void put_async2(u32 to, const float* v, u32 bar) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+          to),
+      "f"(v[0]), "f"(v[1]), "r"(bar)
+      : "memory");
+}
+// bar_wait for what other blocks put.
+DEV void bar_wait_cluster(u32 bar, u32 parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again; }" ::"r"(bar),
+      "r"(parity)
+      : "memory");
+}
+// cluster_arrive that publishes nothing: reads are over and barriers are made, as bars_made says.
+DEV void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
 // -- early launches --------------------------------------------------------------------------------
