@@ -189,9 +189,7 @@ def without_dependent(
     plain: torch.Tensor,
 ) -> dict[str, float]:
     """The same kernels, each started only when the one in front has ended."""
-    runner = Runner(adapter, device)
-    assert isinstance(runner.operators, FastOperators)
-    runner.operators.dependent = False
+    runner = one_by_one(adapter, device)
     found = answers(runner, observations, noise)
     runner.capture(NOTHING, (len(observations),))
     again = answers(runner, observations, noise)
@@ -200,6 +198,16 @@ def without_dependent(
         "uncaptured_vs_reference": error(found, plain),
         "vs_reference": error(again, plain),
     }
+
+
+def one_by_one(adapter: Any, device: torch.device) -> Runner:
+    """Without early launches, where there are any."""
+    runner = Runner(adapter, device)
+    if isinstance(runner.operators, FastOperators):
+        runner.operators.dependent = False
+        runner.model = adapter.model.fused(runner.operators)
+        runner.constants = runner.model.constants(adapter.spec.denoising_steps)
+    return runner
 
 
 def profile(
@@ -216,9 +224,7 @@ def profile(
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as torch_profile
 
-    runner = Runner(adapter, device)
-    if isinstance(runner.operators, FastOperators):
-        runner.operators.dependent = False
+    runner = one_by_one(adapter, device)
     runner.capture(NOTHING, (len(observations),))
     slow = summary(measure(runner, observations, noise, 20))
     say(f"{work}: without early launches {json.dumps(slow)}")

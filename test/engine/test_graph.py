@@ -3,6 +3,8 @@
 path, without a synchronisation or an allocation on the way."""
 
 import dataclasses
+import sys
+from pathlib import Path
 
 import numpy as np
 import pi_cases
@@ -15,6 +17,9 @@ from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.solver import RtcIdentity
 from phyai_ros.engine.structure import flatten, replace
 from phyai_ros.engine.types import Guidance, Observation
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import synthetic_checkpoint
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -154,6 +159,7 @@ def test_requests_change_and_nothing_is_built():
     assert torch.cuda.memory_stats()["num_device_alloc"] == allocations
 
 
+PUBLISHED_WIDTH = "pi05 of published width"
 SENTENCE = "move the red block to the left side of the drawer and close it"
 
 
@@ -193,15 +199,20 @@ def allocator():
 @needs_cuda
 @needs_golden
 @pytest.mark.cuda
-@pytest.mark.parametrize("fixture", ["pi05", "pi0_openpi", "smolvla", "act", "groot_n17"])
-def test_two_hundred_requests_without_a_synchronisation_or_an_allocation(fixture):
+@pytest.mark.parametrize(
+    "fixture", ["pi05", "pi0_openpi", "smolvla", "act", "groot_n17", PUBLISHED_WIDTH]
+)
+def test_two_hundred_requests_without_a_synchronisation_or_an_allocation(fixture, tmp_path):
     """Whole requests, from camera bytes on the host to robot units there, in CUDA's sync-debug
     error mode: what waits, but for the one event at the end, raises."""
     if fixture == "groot_n17":
         policy, observation, _ = load_e2e("e2e0", device="cuda")
         policy.runner.capture(observation, batches=(1, 2, 4))
     else:
-        policy = load_policy(pi_cases.GOLDEN / fixture, device="cuda", dtype="bfloat16")
+        checkpoint = pi_cases.GOLDEN / fixture
+        if fixture == PUBLISHED_WIDTH:  # the kernels of the published sizes
+            synthetic_checkpoint.make("pi05", checkpoint := tmp_path, layers=2, vocabulary=2048)
+        policy = load_policy(checkpoint, device="cuda", dtype="bfloat16")
         rng = np.random.default_rng(0)
         spec = policy.spec
         images = {

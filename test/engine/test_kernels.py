@@ -14,6 +14,7 @@ from phyai_ros.engine.kernels import (
     flow_step,
     gated_activation,
     gated_linear,
+    regroup,
     rope_cache,
     row_linear,
     skinny_linear,
@@ -148,6 +149,19 @@ def test_flow_step(rand, dependent, sign):
     options = {"sign": sign, "rest": 0.7, "pull": 1.9, "steps": 10}
     found = flow_step.fused(*given, **options, dependent=dependent)
     check(found, flow_step.reference(*wide(*given), **options), torch.float32)
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("rows", [1, 9, 50, 64])
+def test_regroup(rand, dependent, rows):
+    x = rand(rows, 144)
+    groups, copy = regroup.fused_into(x, torch.float16, dependent=dependent)
+    expected = regroup.reference_into(x, torch.float16)
+    assert torch.equal(groups, expected[0])
+    assert torch.equal(copy, expected[1])
+    assert torch.equal(regroup.fused_from(groups, rows, dependent=dependent), x)
+    assert torch.equal(regroup.reference_from(groups, rows), x)
 
 
 @pytest.mark.parametrize("name", ["flow_forward", "flow_backward"])

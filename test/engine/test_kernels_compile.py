@@ -19,6 +19,7 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     gated_activation,
     gated_linear,
     letterbox,
+    regroup,
     rope_cache,
     row_linear,
     skinny_linear,
@@ -77,6 +78,9 @@ KERNELS = {
         {"q_ptr": HALF, "key_ptr": HALF, "value_ptr": HALF, "eps": "fp32"},
         {"HEADS": 16, "KV": 8, "D": 128, "HALF": 64, "BLOCK": 8, "PARTS": 1,
          "SCALED": True, "BIASED": True, "NORM": True},
+    ),
+    "regroup": (
+        regroup.regroup_kernel, {"copy_ptr": HALF}, {"INTO": True, "SHARE": 2.0**-6, "BLOCK": 512},
     ),
     "row_linear": (
         row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True,

@@ -8,7 +8,7 @@ the library's kernels and ours, and takes what was measured to be the fastest (`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,12 +22,14 @@ from phyai_ros.engine.kernels import (
     flow_step,
     gated_activation,
     gated_linear,
+    gemma_expert,
     letterbox,
     rope_cache,
     row_linear,
     skinny_linear,
 )
 from phyai_ros.engine.kernels.attention import Blocks
+from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
 from phyai_ros.engine.kernels.skinny_linear import Tile
 from phyai_ros.engine.layers import tune
 
@@ -98,6 +100,14 @@ class Operators:
     attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
 
+    def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
+        """All of an expert's layers in few launches, where there are kernels for it."""
+        return None
+
+    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
+        """The candidate that was measured to be the fastest; LIBRARY is one of them."""
+        return LIBRARY
+
 
 class FastOperators(Operators):
     """Half precision on a CUDA device with Triton.
@@ -143,7 +153,18 @@ class FastOperators(Operators):
             return row_linear.reference(x, weight, bias, activation)
         return row_linear.fused(x, weight, bias, activation, dependent=self.dependent)
 
+    def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
+        if not gemma_expert.fits(layers, sizes["tokens"], sizes["heads"]):
+            return None
+        return GemmaExpert(layers, dependent=self.dependent, **sizes)
+
     # -- measured --------------------------------------------------------------------------------
+    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
+        choice = self.table.choices.get(key)
+        if choice is None and self._tuning:
+            choice = self.table.measure(key, candidates, 1)
+        return LIBRARY if choice is None else choice
+
     def linear(
         self,
         x: torch.Tensor,

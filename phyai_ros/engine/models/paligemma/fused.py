@@ -8,51 +8,23 @@ end, where each denoising step overwrites them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 
+from phyai_ros.engine.kernels.gemma_expert import Vectors
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
-from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope, rope
+from phyai_ros.engine.models.paligemma.fused_expert import (
+    Cache,
+    FusedExpert,
+    FusedPrefix,
+    Step,
+    norm,
+)
+from phyai_ros.engine.models.paligemma.gemma import Rope, rope
 from phyai_ros.engine.models.paligemma.siglip import SiglipBlock
 from phyai_ros.engine.quantize import reads
-
-
-class Cache(NamedTuple):
-    """Of every layer of the expert: key, value [depth, B, kv, L, d]."""
-
-    key: torch.Tensor
-    value: torch.Tensor
-
-
-class FusedPrefix(NamedTuple):
-    """cache: the prefix's keys and values, and room for the chunk's from ``start``. exists: bool
-    [B, L]. positions: of the chunk's rows. pick: int32 [B H], 1 for rows that hold clean actions
-    already, None where there are none."""
-
-    cache: Cache
-    exists: torch.Tensor
-    positions: Rope
-    start: int
-    pick: torch.Tensor | None = None
-
-
-class Vectors(NamedTuple):
-    """What a norm multiplies and adds, and the gate of the branch after it; [width]."""
-
-    scale: torch.Tensor
-    shift: torch.Tensor | None = None
-    gate: torch.Tensor | None = None
-
-
-class Step(NamedTuple):
-    """norms: of every norm of the expert, in order. either: the same beside those of clean
-    actions, [2, width] each."""
-
-    norms: list[Vectors]
-    either: list[Vectors] | None = None
 
 
 class FusedFlow:
@@ -60,6 +32,9 @@ class FusedFlow:
 
     def __init__(self, model: FlowPolicy, operators: Operators):
         self.model, self.operators = model, operators
+        self.expert = FusedExpert(
+            model.expert, model.config.expert, model.config.horizon, operators
+        )
         self._vision_layers = [cast(SiglipBlock, layer) for layer in model.image.layers]
         with torch.no_grad():
             self._language_norms = [
@@ -125,10 +100,13 @@ class FusedFlow:
         exists = torch.cat((exists, exists.new_ones(batch, states)), dim=1)
         if states:
             self._state(inputs, exists, cache, length)
-        rows = torch.arange(config.horizon, device=x.device)
-        chunk = rope(exists.sum(1, keepdim=True) + rows, expert)
+        start = exists.sum(1, keepdim=True)
         exists = torch.cat((exists, exists.new_ones(batch, config.horizon)), dim=1)
-        return FusedPrefix(cache, exists, chunk, length + states)
+        # Last, in plain launches: what is above is complete before an early launch of the solver
+        # can begin, which is what ``GemmaExpert`` asks for.
+        chunk = rope(start + torch.arange(config.horizon, device=x.device), expert)
+        past = self.expert.past(cache, length + states)
+        return FusedPrefix(cache, exists, chunk, length + states, past)
 
     def _language(
         self, x: torch.Tensor, positions: Rope, exists: torch.Tensor, cache: Cache
@@ -145,7 +123,7 @@ class FusedFlow:
         branch = None
         for i, (layer, norms) in enumerate(zip(layers, self._language_norms, strict=True)):
             weight, heads = layer.attention.qkv.weight, config.heads
-            h = _norm(ops, x, branch, norms[0], None, config.eps, reads(weight))
+            h = norm(ops, x, branch, norms[0], None, config.eps, reads(weight))
             if i == len(layers) - 1:  # of the last layer, keys and values are all that is read
                 weight, heads = weight[heads * config.head_dim :], 0
             y = ops.branch(h, weight)
@@ -154,7 +132,7 @@ class FusedFlow:
                 break
             y = ops.attention(q, key[i], value[i], exists=exists).flatten(0, 1)
             branch = ops.branch(y, layer.attention.output.weight)
-            h = _norm(ops, x, branch, norms[1], None, config.eps, reads(layer.mlp.gate_up.weight))
+            h = norm(ops, x, branch, norms[1], None, config.eps, reads(layer.mlp.gate_up.weight))
             h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
             branch = ops.branch(h, layer.mlp.down.weight)
         cache.key[:, :, :, :length].copy_(key)
@@ -178,43 +156,6 @@ class FusedFlow:
         weight, bias = self.model.action_out.weight, self.model.action_out.bias
         return self.operators.row_linear(h.to(weight.dtype), weight, bias).float()
 
-    def expert(
-        self,
-        x: torch.Tensor,
-        cache: Cache,
-        exists: torch.Tensor,
-        positions: Rope,
-        at: int,
-        norms: Sequence[Vectors],
-        last_only_keys: bool = False,
-        pick: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
-        """x [B T, width] float32, used up. Attends to the cache's keys that exist, its own among
-        them, which it writes to at .. at + T. norms: of every norm, in order; pick: which set of a
-        norm's vectors each row takes. -> float32 after the final norm; None with
-        ``last_only_keys``."""
-        ops, config = self.operators, self.model.config.expert
-        dtype = self.model.expert.dtype
-        cos, sin = positions.cos[:, 0], positions.sin[:, 0]
-        branch, gate = None, None
-        for i, layer in enumerate(cast("Sequence[GemmaBlock]", self.model.expert.layers)):
-            key, value = cache.key[i], cache.value[i]
-            h = _norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype, pick)
-            weight, heads = layer.attention.qkv.weight, config.heads
-            if last_only_keys and i == config.depth - 1:
-                weight, heads = weight[heads * config.head_dim :], 0
-            y = ops.linear_parts(h, weight)
-            q = ops.rope_cache(y, cos, sin, key, value, heads=heads, at=at)
-            if q is None:
-                return None
-            y = ops.attention(q, key, value, exists=exists).flatten(0, 1)
-            branch = ops.linear_parts(y, layer.attention.output.weight)
-            h = _norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype, pick)
-            h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
-            branch = ops.linear_parts(h, layer.mlp.down.weight)
-            gate = norms[2 * i + 1].gate
-        return _norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32, pick)
-
 
 class FusedPi05(FusedFlow):
     def constants(self, steps: int) -> list[Step]:
@@ -222,11 +163,11 @@ class FusedPi05(FusedFlow):
         every = self.model.constants(steps)
         *times, clean = ([_modulation(row) for row in step[0]] for step in every)
         out = []
-        for norms in times:
+        for norms, folded in zip(times, self.expert.folded(times), strict=True):
             either = None
             if self.model.config.trained_delay:
                 either = [_stacked(one, other) for one, other in zip(norms, clean, strict=True)]
-            out.append(Step(norms, either))
+            out.append(Step(norms, folded, either))
         return out
 
     def commit(self, prefix: FusedPrefix, committed: torch.Tensor) -> FusedPrefix:
@@ -236,16 +177,7 @@ class FusedPi05(FusedFlow):
     def predict(
         self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[Step]
     ) -> torch.Tensor:
-        tokens, of = self.action_in(x), constants[step]
-        norms = of.norms
-        if prefix.pick is not None:
-            assert of.either is not None
-            norms = of.either
-        h = self.expert(
-            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, norms,
-            pick=prefix.pick,
-        )  # fmt: skip
-        assert h is not None
+        h = self.expert.chunk(self.action_in(x), prefix, constants[step])
         return self.action_out(h).view(x.shape)
 
 
@@ -259,7 +191,8 @@ class FusedPi0(FusedFlow):
         norms.append(_plain(model.expert.norm))
         actions = model.time_in.weight.chunk(2, dim=1)[0]
         folded = (actions.double() @ model.action_in.weight.double()).to(actions.dtype)
-        return model.constants(steps), Step(norms), folded.contiguous()
+        (through,) = self.expert.folded([norms])
+        return model.constants(steps), Step(norms, through), folded.contiguous()
 
     def _state_rows(self) -> int:
         return 1
@@ -290,32 +223,12 @@ class FusedPi0(FusedFlow):
         rows = x.to(folded.dtype).flatten(0, 1)
         hidden = ops.row_linear(rows, folded, times[step, 0], "silu")
         tokens = ops.linear(hidden, out.weight, out.bias).float()
-        h = self.expert(
-            tokens, prefix.cache, prefix.exists, prefix.positions, prefix.start, of.norms,
-        )  # fmt: skip
-        assert h is not None
+        h = self.expert.chunk(tokens, prefix, of)
         return self.action_out(h).view(x.shape)
 
 
 def _plain(norm: torch.nn.Module) -> Vectors:
     return Vectors(1.0 + cast(torch.Tensor, norm.weight).detach().float())
-
-
-def _norm(
-    ops: Operators,
-    x: torch.Tensor,
-    branch: torch.Tensor | None,
-    vectors: Vectors,
-    gate: torch.Tensor | None,
-    eps: float,
-    dtype: torch.dtype,
-    pick: torch.Tensor | None = None,
-) -> torch.Tensor:
-    options = {} if pick is None else {"pick": pick}
-    return ops.add_norm(
-        x, branch, kind="rms", eps=eps, dtype=dtype, gate=gate,
-        scale=vectors.scale, shift=vectors.shift, **options,
-    )  # fmt: skip
 
 
 def _modulation(row: torch.Tensor) -> Vectors:

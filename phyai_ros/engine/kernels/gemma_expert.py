@@ -1,0 +1,250 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""All layers of a Gemma action expert over one request's few rows, five launches a layer, on Hopper
+(``cluster_product``, ``cluster_attention``).
+
+Rows stay in the kernels' orders from the first layer to the last: the residual stream as groups in
+float32, what products read, a copy of the stream among it, as fragments in 16 bits. A norm's shift
+is a bias behind the product, so that a norm is one factor a row and one a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from phyai_ros.engine.kernels import (
+    add_norm,
+    attention,
+    cluster_attention,
+    gated_linear,
+    regroup,
+    rope_cache,
+)
+from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
+from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, through
+from phyai_ros.engine.kernels.fragments import ROWS
+
+_DEEPEST = {"rms": 256, "": 512}
+"""Of a warpgroup's share of the depth, whose operands are in registers; by the norm in front."""
+_SHAPES = {
+    "rope": ((4, 1, 32), (2, 2, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
+    "residual": ((4, 1, 16), (8, 1, 32), (4, 2, 32), (2, 1, 16), (1, 1, 16)),
+    "gated": ((2, 2, 64), (4, 1, 64), (2, 1, 64), (1, 1, 64), (1, 1, 32)),
+}
+"""Blocks of a cluster, warpgroups of a block, half the columns: the first that fits is taken."""
+
+
+class Vectors(NamedTuple):
+    """What a norm multiplies and adds, and the gate of the branch after it; [width]."""
+
+    scale: torch.Tensor
+    shift: torch.Tensor | None = None
+    gate: torch.Tensor | None = None
+
+
+class Folded(NamedTuple):
+    """``Vectors`` whose shift went through the weight after the norm: bias [n]. All float32."""
+
+    scale: torch.Tensor
+    bias: torch.Tensor | None
+    gate: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's weights [out, in]: packed queries, keys and values; output; gate and up; down."""
+
+    qkv: torch.Tensor
+    output: torch.Tensor
+    gate_up: torch.Tensor
+    down: torch.Tensor
+
+
+class Past(NamedTuple):
+    """One layer's cache as its kernels take it: attention over it, and the rows of keys and values
+    [tokens or more, d] that the chunk's own are written to."""
+
+    attend: ClusterAttention
+    key: torch.Tensor
+    value: torch.Tensor
+
+
+def reference(
+    x: torch.Tensor,
+    layers: Sequence[Layer],
+    norms: Sequence[Vectors],
+    key: torch.Tensor,
+    value: torch.Tensor,
+    exists: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    *,
+    heads: int,
+    at: int,
+    eps: float,
+) -> torch.Tensor:
+    """The twin, of the twins of a layer's operators. x [tokens, width], left as it is. norms: two a
+    layer. key, value [layers, 1, 1, L, d], whose rows at .. at + tokens are overwritten. exists
+    bool [1, L]. cos, sin [1, tokens, d]. In the dtype of key and value. -> x after the last layer,
+    in front of the final norm."""
+    x, dtype = x.clone(), key.dtype
+    cos, sin = cos.to(x.dtype), sin.to(x.dtype)
+
+    def norm(v: Vectors) -> torch.Tensor:
+        return add_norm.reference(
+            x, None, kind="rms", eps=eps, dtype=dtype, scale=v.scale, shift=v.shift
+        )
+
+    def add(y: torch.Tensor, gate: torch.Tensor | None) -> None:
+        x.add_(y.to(x.dtype) if gate is None else y.to(x.dtype) * gate.to(x.dtype))
+
+    for i, layer in enumerate(layers):
+        first, second = norms[2 * i], norms[2 * i + 1]
+        y = F.linear(norm(first), layer.qkv.to(dtype))
+        q = rope_cache.reference(y, cos, sin, key[i], value[i], heads=heads, at=at)
+        assert q is not None
+        y = attention.reference(q, key[i], value[i], exists=exists).flatten(0, 1)
+        add(F.linear(y, layer.output.to(dtype)), first.gate)
+        y = gated_linear.reference(norm(second), layer.gate_up.to(dtype), "gelu_tanh")
+        add(F.linear(y, layer.down.to(dtype)), second.gate)
+    return x
+
+
+def form(weight: torch.Tensor, epilogue: str, *, d: int = 256, heads: int = 8) -> Form | None:
+    """How a product of a layer runs; None where no form fits it."""
+    n, k = weight.shape
+    norm = "" if epilogue == "residual" else "rms"
+    activation = "gelu_tanh" if epilogue == "gated" else ""
+    for blocks, groups, half in _SHAPES[epilogue]:
+        made = Form(n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads)
+        if (
+            made.fits()
+            and made.depth <= _DEEPEST[norm]
+            and (epilogue != "rope" or d // 2 % half == 0)  # a pair is of one head
+        ):
+            return made
+    return None
+
+
+def forms(layer: Layer, heads: int) -> tuple[Form, Form, Form, Form] | None:
+    """Of its weights, in order; None where the kernels cannot serve it: other sizes, more than one
+    head of keys, another precision or device."""
+    weights = (layer.qkv, layer.output, layer.gate_up, layer.down)
+    first = weights[0]
+    if not all(
+        isinstance(w, torch.Tensor) and w.is_contiguous() and w.dtype == first.dtype
+        for w in weights
+    ):
+        return None
+    d = layer.output.shape[1] // heads
+    if layer.qkv.shape[0] != (heads + 2) * d or not cluster_attention.fits(
+        d, 1, ROWS, first.dtype, first.device
+    ):
+        return None
+    found = (
+        form(layer.qkv, "rope", d=d, heads=heads),
+        form(layer.output, "residual"),
+        form(layer.gate_up, "gated"),
+        form(layer.down, "residual"),
+    )
+    return None if None in found else found  # type: ignore[return-value]
+
+
+class GemmaExpert:
+    """The layers of one expert, for ``tokens`` rows of one request. Keeps no copy of a weight: the
+    weights stay where they are. One call after another; their scratch is the same.
+
+    dependent: launches start while the kernel in front ends. Raises ValueError where the kernels
+    cannot serve these sizes (``fits``), CudaError or OSError where they cannot be compiled.
+    """
+
+    def __init__(
+        self, layers: Sequence[Layer], *, tokens: int, heads: int, eps: float, dependent: bool
+    ):
+        if not fits(layers, tokens, heads):
+            raise ValueError(f"no kernels for {tokens} rows of {heads} heads of these layers")
+        self._layers, self._eps, self._dependent = layers, eps, dependent
+        self.tokens = tokens
+        found = forms(layers[0], heads)
+        assert found is not None
+        self._products = [
+            [
+                ClusterProduct(w, f, dependent=dependent)
+                for w, f in zip((x.qkv, x.output, x.gate_up, x.down), found, strict=True)
+            ]
+            for x in layers
+        ]
+        weight, hidden = layers[0].output, layers[0].down.shape[1]
+        self._queries, self._attended, self._hidden = (
+            torch.zeros(width // 16, 4, 32, 8, dtype=weight.dtype, device=weight.device)
+            for width in (weight.shape[1], weight.shape[1], hidden)
+        )
+
+    def folded(self, steps: Sequence[Sequence[Vectors]]) -> list[list[Folded]]:
+        """Of every step, two norms a layer -> the same as the kernels read them."""
+        weights = [w for x in self._layers for w in (x.qkv, x.gate_up)]
+        out: list[list[Folded]] = [[] for _ in steps]
+        for i, weight in enumerate(weights):
+            shifts = [s for step in steps if (s := step[i].shift) is not None]
+            biases = None
+            if shifts:
+                biases = through(weight, torch.stack(shifts, dim=1)).t().contiguous()
+            for j, step in enumerate(steps):
+                bias = None if biases is None else biases[j]
+                out[j].append(Folded(step[i].scale, bias, step[i].gate))
+        return out
+
+    def takes(self, at: int, tokens: int) -> bool:
+        """Of one request: ``at`` rows of the cache in front of ``tokens`` of its own."""
+        return 1 <= at <= cluster_attention.LONGEST_PREFIX and tokens == self.tokens
+
+    def over(self, key: torch.Tensor, value: torch.Tensor, *, at: int) -> list[Past]:
+        """key, value [layers, L, d] of a cache with ``at`` rows in front of the chunk's."""
+        return [
+            Past(
+                ClusterAttention(k, v, at=at, rows=self.tokens, dependent=self._dependent),
+                k[at:], v[at:],
+            )
+            for k, v in zip(key, value, strict=True)
+        ]  # fmt: skip
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        past: Sequence[Past],
+        exists: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        norms: Sequence[Folded],
+    ) -> torch.Tensor:
+        """x [tokens, width] float32, contiguous. past: of ``over``. exists bool [at + tokens]. cos,
+        sin float32 [tokens, d]. -> x after the last layer, in front of the final norm.
+
+        The prefix and ``exists`` are read before the kernels in front have ended, by kernels that
+        start before those in front of them have. So some launch that is not early has to stand
+        between what writes the two and this call: it began when they had been written, and what
+        comes behind it begins later still. ``norms`` and weights are of the load.
+        """
+        rows, eps, dependent = self.tokens, self._eps, self._dependent
+        x, copy = regroup.fused_into(x, self._hidden.dtype, dependent=dependent)
+        for i, (qkv, output, gate_up, down) in enumerate(self._products):
+            one, two, here = norms[2 * i], norms[2 * i + 1], past[i]
+            qkv(
+                copy, rows=rows, out=self._queries, scale=one.scale, bias=one.bias, eps=eps,
+                key=here.key, value=here.value, cos=cos, sin=sin,
+            )  # fmt: skip
+            here.attend(self._queries, exists, out=self._attended)
+            output(self._attended, rows=rows, x=x, out=copy, gate=one.gate)
+            gate_up(copy, rows=rows, out=self._hidden, scale=two.scale, bias=two.bias, eps=eps)
+            down(self._hidden, rows=rows, x=x, out=copy, gate=two.gate)
+        return regroup.fused_from(x, rows, dependent=dependent)
+
+
+def fits(layers: Sequence[Layer], tokens: int, heads: int) -> bool:
+    """Whether the kernels were written for these sizes and this device."""
+    found = {forms(layer, heads) for layer in layers}
+    return 1 <= tokens <= ROWS and len(found) == 1 and None not in found

@@ -1,0 +1,189 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The action expert from fused operators: layer by layer on any shape, and for one request's chunk
+in five launches a layer where ``kernels/gemma_expert.py`` can and was measured to be faster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar, cast
+
+import torch
+
+from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels.gemma_expert import Folded, Layer, Past, Vectors
+from phyai_ros.engine.layers.select import LIBRARY, Operators
+from phyai_ros.engine.models.paligemma.config import GemmaConfig
+from phyai_ros.engine.models.paligemma.flow import Expert
+from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+CLUSTERS = "clusters"
+"""The choice in a table of operators; the other is LIBRARY, operator by operator."""
+
+
+class Cache(NamedTuple):
+    """Of every layer of the expert: key, value [depth, B, kv, L, d]."""
+
+    key: torch.Tensor
+    value: torch.Tensor
+
+
+class FusedPrefix(NamedTuple):
+    """cache: the prefix's keys and values, and room for the chunk's from ``start``. exists: bool
+    [B, L]. positions: of the chunk's rows. past: ``cache`` as clusters take it, None where they
+    cannot serve it. pick: int32 [B H], 1 for rows that hold clean actions already, None where there
+    are none."""
+
+    cache: Cache
+    exists: torch.Tensor
+    positions: Rope
+    start: int
+    past: list[Past] | None = None
+    pick: torch.Tensor | None = None
+
+
+class Step(NamedTuple):
+    """One denoising step's norms. norms: of every norm of the expert, in order; folded: of all but
+    the last, for clusters, None where there are none. either: ``norms`` beside those of clean
+    actions, [2, width] each."""
+
+    norms: list[Vectors]
+    folded: list[Folded] | None = None
+    either: list[Vectors] | None = None
+
+
+class FusedExpert:
+    """tokens: rows of a chunk."""
+
+    def __init__(self, model: Expert, config: GemmaConfig, tokens: int, operators: Operators):
+        self._model, self._config, self._operators = model, config, operators
+        self._blocks = list(cast("Sequence[GemmaBlock]", model.layers))
+        layers = [
+            Layer(
+                x.attention.qkv.weight, x.attention.output.weight, x.mlp.gate_up.weight,
+                x.mlp.down.weight,
+            )
+            for x in self._blocks
+        ]  # fmt: skip
+        self.clusters = self._offered(
+            lambda: operators.gemma_expert(
+                layers, tokens=tokens, heads=config.heads, eps=config.eps
+            )
+        )
+
+    def _offered(self, make: Callable[[], _T | None]) -> _T | None:
+        """What a compiler or the driver refuses is no candidate any more."""
+        try:
+            return make()
+        except (OSError, CudaError) as error:
+            _log.warning("the action expert runs without its kernels for Hopper: %s", error)
+            self.clusters = None
+            return None
+
+    # -- once a load and once a request ----------------------------------------------------------
+    def folded(self, steps: Sequence[Sequence[Vectors]]) -> Sequence[list[Folded] | None]:
+        """Of every step's norms, what ``Step.folded`` says."""
+        clusters = self.clusters
+        return [None] * len(steps) if clusters is None else clusters.folded([s[:-1] for s in steps])
+
+    def past(self, cache: Cache, at: int) -> list[Past] | None:
+        """cache as ``chunk`` takes it, where clusters can serve it: ``at`` rows stand in front of
+        the chunk's."""
+        clusters, (depth, batch, kv, length, d) = self.clusters, cache.key.shape
+        if clusters is None or batch * kv != 1 or not clusters.takes(at, length - at):
+            return None
+        key, value = (t.view(depth, length, d) for t in cache)
+        return self._offered(lambda: clusters.over(key, value, at=at))
+
+    # -- once a denoising step -------------------------------------------------------------------
+    def chunk(self, x: torch.Tensor, prefix: FusedPrefix, of: Step) -> torch.Tensor:
+        """x [B H, width] float32, used up: all rows of the chunk. -> float32 after the final
+        norm."""
+        cache, exists, positions, start, past, pick = prefix
+        norms = of.norms if pick is None else of.either
+        assert norms is not None
+
+        def layers(x: torch.Tensor) -> torch.Tensor:
+            y = self(x, cache, exists, positions, start, norms, pick=pick)
+            return cast(torch.Tensor, y)
+
+        clusters, folded = self.clusters, of.folded
+        if clusters is None or past is None or folded is None or pick is not None:
+            return layers(x)
+
+        def launches(x: torch.Tensor) -> torch.Tensor:
+            cos, sin = (t[0, 0] for t in positions)
+            x = clusters(x, past, exists[0], cos, sin, folded)
+            eps = self._config.eps
+            return norm(self._operators, x, None, norms[-1], None, eps, torch.float32)
+
+        candidates = {
+            CLUSTERS: lambda _: launches(x.clone()),
+            LIBRARY: lambda _: layers(x.clone()),
+        }
+        chosen = self._operators.chosen(self._name(len(x)), candidates)
+        found = self._offered(lambda: launches(x)) if chosen == CLUSTERS else None
+        return layers(x) if found is None else found
+
+    def _name(self, tokens: int) -> str:
+        """Without the prefix's length: both attend to it in much the same share of their time."""
+        c = self._config
+        return (
+            f"gemma expert B1 T{tokens} {c.depth}x{c.width}x{c.mlp_width} "
+            f"H{c.heads}/{c.kv_heads} d{c.head_dim} {str(self._model.dtype).removeprefix('torch.')}"
+        )
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        cache: Cache,
+        exists: torch.Tensor,
+        positions: Rope,
+        at: int,
+        norms: Sequence[Vectors],
+        last_only_keys: bool = False,
+        pick: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """Layer by layer. x [B T, width] float32, used up. Attends to the cache's keys that exist,
+        its own among them, which it writes to at .. at + T. norms: of every norm, in order; pick:
+        which set of a norm's vectors each row takes. -> float32 after the final norm; None with
+        ``last_only_keys``."""
+        ops, config, dtype = self._operators, self._config, self._model.dtype
+        cos, sin = positions.cos[:, 0], positions.sin[:, 0]
+        branch, gate = None, None
+        for i, layer in enumerate(self._blocks):
+            key, value = cache.key[i], cache.value[i]
+            h = norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype, pick)
+            weight, heads = layer.attention.qkv.weight, config.heads
+            if last_only_keys and i == config.depth - 1:
+                weight, heads = weight[heads * config.head_dim :], 0
+            y = ops.linear_parts(h, weight)
+            q = ops.rope_cache(y, cos, sin, key, value, heads=heads, at=at)
+            if q is None:
+                return None
+            y = ops.attention(q, key, value, exists=exists).flatten(0, 1)
+            branch = ops.linear_parts(y, layer.attention.output.weight)
+            h = norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype, pick)
+            h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
+            branch = ops.linear_parts(h, layer.mlp.down.weight)
+            gate = norms[2 * i + 1].gate
+        return norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32, pick)
+
+
+def norm(
+    ops: Operators,
+    x: torch.Tensor,
+    branch: torch.Tensor | None,
+    vectors: Vectors,
+    gate: torch.Tensor | None,
+    eps: float,
+    dtype: torch.dtype,
+    pick: torch.Tensor | None = None,
+) -> torch.Tensor:
+    options = {} if pick is None else {"pick": pick}
+    return ops.add_norm(
+        x, branch, kind="rms", eps=eps, dtype=dtype, gate=gate,
+        scale=vectors.scale, shift=vectors.shift, **options,
+    )  # fmt: skip

@@ -1,0 +1,256 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The action expert in clusters, at the published width with few layers: against its twin in
+float64, then inside pi0 and pi0.5. Needs a Hopper GPU."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import nearness
+import numpy as np
+import pytest
+import torch
+
+from phyai_ros.engine import solver
+from phyai_ros.engine.kernels import cluster_attention, gemma_expert
+from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Vectors
+from phyai_ros.engine.models.paligemma.family import storage_dtype
+from phyai_ros.engine.models.paligemma.fused_expert import CLUSTERS
+from phyai_ros.engine.models.pi0.model import Pi0
+from phyai_ros.engine.models.pi05.model import Pi05
+from phyai_ros.engine.runner import Runner
+from phyai_ros.engine.types import Observation
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import synthetic
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+HEADS, EPS = 8, 1e-6
+NOTHING = Observation({}, np.zeros(0), "")
+
+needs_hopper = pytest.mark.skipif(
+    not cluster_attention.fits(256, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
+)
+
+
+class Case:
+    """Random layers, and one request's rows and cache; what may not be looked at is poison."""
+
+    def __init__(self, rand, depth, tokens, at, dtype, adaptive=True):
+        def weight(out, width):
+            return rand(out, width, scale=width**-0.5, dtype=dtype)
+
+        def vectors():
+            scale = 1 + rand(1024, scale=0.2)
+            return Vectors(scale, rand(1024, scale=0.2), rand(1024)) if adaptive else Vectors(scale)
+
+        self.at, self.tokens = at, tokens
+        self.layers = [
+            Layer(weight(2560, 1024), weight(1024, 2048), weight(8192, 1024), weight(1024, 4096))
+            for _ in range(depth)
+        ]
+        self.norms = [vectors() for _ in range(2 * depth)]
+        self.x = rand(tokens, 1024)
+        self.key, self.value = (rand(depth, 1, 1, at + tokens, 256, dtype=dtype) for _ in range(2))
+        for t in (self.key, self.value):
+            t[..., at:, :] = torch.nan
+        self.exists = torch.rand(1, at + tokens, device=DEVICE) > 0.1
+        self.exists[:, at:] = True
+        angle = rand(1, tokens, 128)
+        self.cos, self.sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
+
+    def expert(self, dependent=True):
+        return GemmaExpert(
+            self.layers, tokens=self.tokens, heads=HEADS, eps=EPS, dependent=dependent
+        )
+
+    def rest(self, expert):
+        """What a call takes besides x."""
+        past = expert.over(self.key[:, 0, 0], self.value[:, 0, 0], at=self.at)
+        (norms,) = expert.folded([self.norms])
+        return past, self.exists[0], self.cos[0], self.sin[0], norms
+
+    def expected(self):
+        return gemma_expert.reference(
+            self.x.double(), self.layers, self.norms, self.key.double(), self.value.double(),
+            self.exists, self.cos, self.sin, heads=HEADS, at=self.at, eps=EPS,
+        )  # fmt: skip
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("tokens", "at"), [(50, 816), (50, 969), (64, 1120), (41, 70), (1, 5)])
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_against_float64(rand, tokens, at, dtype, adaptive):
+    case = Case(rand, 2, tokens, at, dtype, adaptive)
+    expected, expert = case.expected(), case.expert()
+    found = expert(case.x, *case.rest(expert))
+    nearness.check(found, expected, 3e-3 if dtype == torch.float16 else 2e-2)
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
+    """18 layers, whose queries, keys, values and sums come from the kernel right in front."""
+    case = Case(rand, 18, 50, 816, torch.float16)
+    plain, expert = case.expert(dependent=False), case.expert()
+    first = plain(case.x, *case.rest(plain))
+    rest = case.rest(expert)
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        expert(case.x, *rest)
+        torch.cuda.synchronize()
+        graph.capture_begin()
+        outs = [expert(case.x, *rest) for _ in range(3)]
+        graph.capture_end()
+    torch.cuda.synchronize()
+    different = torch.zeros((), dtype=torch.int64, device=DEVICE)
+    for _ in range(100):
+        for out in outs:
+            out.fill_(torch.nan)
+        graph.replay()
+        for out in outs:
+            different += (out != first).any()
+    assert int(different) == 0
+
+
+def flow(family, tokens, batch=1):
+    """An adapter of published widths, a few layers deep, in 16 bit."""
+    published = synthetic.published()
+    config = replace(
+        published,
+        vision=replace(published.vision, depth=1),
+        language=replace(published.language, depth=3, vocabulary=512),
+        expert=replace(published.expert, depth=3),
+    )
+    made = {"pi0": Pi0, "pi05": Pi05}[family]
+    model = synthetic._fill(made, config, DEVICE, lambda n: storage_dtype(n, torch.bfloat16))
+    inputs = synthetic.flow_inputs(DEVICE, tokens, batch)
+    inputs = replace(inputs, tokens=inputs.tokens % 512)
+    inputs.token_mask[:, tokens - tokens // 4 :] = False
+    spec = replace(synthetic._spec(family, 50, 32, 10), guidance_methods=("rtc_identity", "seam"))
+    return synthetic.SyntheticAdapter(spec, model, "flow_backward", inputs, (50, 32))
+
+
+def runner(adapter, choice=CLUSTERS):
+    """A runner that takes ``choice`` for the expert, and the names that it chose for."""
+    made, asked = Runner(adapter, DEVICE), []
+
+    def chosen(key, candidates):
+        asked.append(key)
+        return choice
+
+    made.operators.chosen = chosen
+    return made, asked
+
+
+def answer(made, noise, guide=None):
+    return torch.from_numpy(made.run([NOTHING] * len(noise), noise, guide)[0].normalised)
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("tokens", [4, 48, 200])
+@pytest.mark.parametrize("family", ["pi0", "pi05"])
+def test_in_the_model(family, tokens):
+    adapter = flow(family, tokens)
+    noise = torch.randn(adapter.noise_shape(1))
+    made, _ = runner(adapter)
+    made.capture(NOTHING)
+    uncaptured, asked = runner(adapter)
+    uncaptured.operators.table = made.operators.table  # what was measured for other operators
+    eager = answer(uncaptured, noise)
+    assert uncaptured.model.expert.clusters is not None
+    assert len(asked) == 10
+    for _ in range(20):
+        assert torch.equal(answer(made, noise), eager)  # a replay gives the eager run's bits
+    assert made.replayed == 20
+    by_layers = answer(runner(adapter, "library")[0], noise)
+    reference = answer(Runner(adapter, DEVICE, "reference"), noise)
+    adapter.model.float()
+    exact = answer(Runner(adapter, DEVICE, "reference"), noise)
+    largest = exact.abs().max()
+    own = (reference - exact).abs().max() / largest
+    print("reference", float(own), "by layers", float((by_layers - exact).abs().max() / largest))
+    assert (eager - exact).abs().max() / largest < max(1.5 * own, 1e-3)
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_eager_requests_one_behind_the_other():
+    """What the kernels fetch before they wait was written by the request they belong to."""
+    adapter = flow("pi0", 48)
+    made, _ = runner(adapter)
+    given = adapter.inputs
+    noise = torch.randn(adapter.noise_shape(1))
+    others = [replace(given, images=given.images.roll(i, -1)) for i in range(6)]
+
+    def answers(made):
+        out = []
+        for inputs in others:
+            adapter.inputs = inputs
+            out.append(answer(made, noise))
+        return out
+
+    first = answers(made)
+    plain, _ = runner(adapter)
+    plain.operators.dependent = False
+    plain.model = adapter.model.fused(plain.operators)
+    for one, other in zip(first, answers(plain), strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(first[0], first[1])
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_guided_requests():
+    adapter = flow("pi05", 48)
+    noise = torch.randn(adapter.noise_shape(1))
+    target, weights = torch.randn_like(noise), torch.rand_like(noise)
+    made, asked = runner(adapter)
+    made.capture(NOTHING)
+    reference = Runner(adapter, DEVICE, "reference")
+    for guide in (solver.RtcIdentity(target, weights), solver.Seam(target, weights)):
+        found, expected = answer(made, noise, guide), answer(reference, noise, guide)
+        assert (found - expected).abs().max() / expected.abs().max() < 3e-2
+    assert made.replayed == 2
+    assert asked
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_batches_go_layer_by_layer():
+    adapter = flow("pi05", 48, batch=2)
+    made, asked = runner(adapter)
+    noise = torch.randn(adapter.noise_shape(2))
+    answer(made, noise)
+    assert not asked
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_a_compiler_that_fails_is_told_once_and_costs_nothing(monkeypatch, caplog):
+    def refuse(*_, **__):
+        raise CudaError("no such architecture")
+
+    adapter = flow("pi05", 48)
+    noise = torch.randn(adapter.noise_shape(1))
+    expected = answer(runner(adapter, "library")[0], noise)
+    monkeypatch.setattr(gemma_expert, "ClusterAttention", refuse)
+    made, asked = runner(adapter)
+    for _ in range(2):
+        assert torch.equal(answer(made, noise), expected)
+    assert not asked
+    assert caplog.text.count("no such architecture") == 1
+
+
+def test_other_sizes_and_devices_are_not_served():
+    layer = Layer(
+        *(torch.zeros(s, dtype=torch.float16)
+          for s in ((2560, 1024), (1024, 2048), (8192, 1024), (1024, 4096)))
+    )  # fmt: skip
+    assert not gemma_expert.fits([layer], 50, HEADS)  # on the CPU
+    assert gemma_expert.form(layer.qkv, "rope") is not None
+    assert gemma_expert.form(layer.qkv[:, :1000], "rope") is None  # no whole steps of a product
