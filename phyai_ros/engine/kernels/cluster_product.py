@@ -36,7 +36,7 @@ class Form:
 
     n, k: of W [n, k]. blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a
     cluster makes twice as many columns. norm of x: "", "rms", "layer". epilogue: "rope" (packed
-    queries, keys and values of ``heads`` heads of ``d`` and one pair: rotated, queries as
+    queries, keys and values, ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as
     fragments, keys and values into their cache), "residual" (x += gate (y + bias)), "gated" (W's
     first half of rows are gates, the second ups), "linear" (activation(y + bias), as fragments or,
     ``row_major``, [rows, n]). registers of a thread at most: a block starts beside one of the
@@ -55,6 +55,7 @@ class Form:
     registers: int = 224
     d: int = 256
     heads: int = 8
+    kv: int = 1
 
     @property
     def ranks(self) -> int:
@@ -66,10 +67,12 @@ class Form:
 
     def fits(self) -> bool:
         paired = self.epilogue in ("rope", "gated")
+        packed = (self.heads + 2 * self.kv) * self.d
         return (
             self.k % (64 * self.ranks) == 0
             and self.n % (2 * self.half) == 0
             and self.half % 8 == 0
+            and (self.epilogue != "rope" or (self.n == packed and self.d // 2 % self.half == 0))
             and 2 * self.half <= 256
             and (2 * self.half) % (8 * self.ranks * (2 if paired else 1)) == 0
             and self.shared() <= _MOST_SHARED
@@ -105,7 +108,7 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
             "HALF": form.half,
             "NORM": _NORMS[form.norm], "EPILOGUE": _EPILOGUES[form.epilogue],
             "ACTIVATION": _ACTIVATIONS[form.activation], "ROW_MAJOR": int(form.row_major),
-            "D": form.d, "HEADS": form.heads, "BF16": int(dtype == torch.bfloat16),
+            "D": form.d, "HEADS": form.heads, "KV": form.kv, "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent), "REGISTERS": form.registers,
         },
         cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
@@ -150,7 +153,8 @@ class ClusterProduct:
         ``COPY``. out: fragments, 16 bit, or [rows, n]; of "residual", the stream's copy. x: the
         stream, groups of n columns, changed in place. scale [k], bias and gate [n], float32; a
         norm's shift is a bias, ``through(weight, shift)``. sums: of ``sums_of``, for a layer norm.
-        key, value: [>= rows, d], written from their first row on. cos, sin: float32 [rows, d]."""
+        key, value: [>= rows, kv d], written from their first row on. cos, sin: float32 [rows,
+        d]."""
 
         def at(t: torch.Tensor | None) -> int:
             return 0 if t is None else t.data_ptr()
@@ -189,7 +193,7 @@ def reference(
     eps: float = 0.0,
 ) -> tuple[torch.Tensor, ...]:
     """The twin, in the dtype of ``source``. -> (y [rows, n]), or (x, its copy), or for "rope"
-    queries [rows, heads d], keys and values [rows, d]; plain rows, not fragments."""
+    queries [rows, heads d], keys and values [rows, kv d]; plain rows, not fragments."""
     h = from_fragments(source, rows) / (COPY if form.norm else 1.0)
     wide = h.dtype
     if form.norm == "rms":
@@ -212,7 +216,7 @@ def reference(
         return (activate(y, form.activation),)
     assert cos is not None
     assert sin is not None
-    q, k, v = y.view(rows, -1, form.d).split((form.heads, 1, 1), dim=1)
+    q, k, v = y.view(rows, -1, form.d).split((form.heads, form.kv, form.kv), dim=1)
     q, k = (_rotate(t, cos.to(wide), sin.to(wide)) for t in (q, k))
     return q.flatten(1), k.flatten(1), v.flatten(1)
 
