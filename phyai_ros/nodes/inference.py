@@ -13,6 +13,7 @@ from phyai_ros.control.align import Frame, NotReady
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
 from phyai_ros.nodes.diagnostics import Reasons, Window
+from phyai_ros.nodes.lingering import Lingering
 from phyai_ros.nodes.sensors import FrameSource
 from phyai_ros.nodes.slot import Slot
 
@@ -51,6 +52,8 @@ class InferenceLoop:
         self.dropped = Reasons()
         self.trouble: str | None = None
         """Why the newest request has no answer; None when it has."""
+        self.troubles = Lingering()
+        """The same for diagnostics, where the next answer shall not hide it."""
         self.traceback: str | None = None
         self._began: float | None = None
         self._source = source
@@ -92,6 +95,7 @@ class InferenceLoop:
                 return
             if trouble != self.trouble:
                 self.trouble = trouble
+                self.troubles.set(trouble)
                 self._on_change()
 
     def _superseded(self) -> bool:

@@ -275,15 +275,14 @@ class PolicyNode(lifecycle.ManagedNode):
             self._cameras.clear()
         if self._loop is None:
             return
+        self._log.set("inference", self._loop.troubles.lately)
         if not self._changed:
             self._diagnostics.look()
             return
         self._changed = False
-        trouble, trace = self._loop.trouble, self._loop.traceback
-        if trouble is not None and trace is not None:
+        if (trace := self._loop.traceback) is not None:
             self._loop.traceback = None
             self.get_logger().error(f"inference failed:\n{trace}")
-        self._log.set("inference", trouble)
         self._diagnostics.publish()
 
     def _statuses(self) -> list[Status]:

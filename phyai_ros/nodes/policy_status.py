@@ -17,12 +17,13 @@ def inference_status(loop: InferenceLoop, policy: str, instruction: str, now: fl
     """now: steady seconds."""
     latency, wait = loop.latency.percentiles(), loop.wait.percentiles()
     under_way = loop.under_way(now)
+    trouble = loop.troubles.tell()
     usual = 0.0 if math.isnan(latency[1]) else latency[1]
     if under_way > max(OVERDUE, 3.0 * usual):
         level = WARN
         message = f"a request is under way for {under_way:.0f} s: does the device hang?"
-    elif loop.trouble is not None:
-        level, message = ERROR, loop.trouble
+    elif trouble is not None:
+        level, message = ERROR, trouble
     elif loop.answered == 0:
         level, message = WARN, "no request answered yet"
     else:

@@ -13,6 +13,7 @@ from rclpy.qos import QoSProfile
 from phyai_ros.control.words import shortened
 from phyai_ros.nodes import endpoints, qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
+from phyai_ros.nodes.lingering import Lingering
 from phyai_ros.nodes.message_info import informed, sent
 
 _REMEMBERED = 60.0
@@ -57,7 +58,7 @@ class Stream:
         self._listed: bytes | None = None
         self._named: set[bytes] = set()
         self._replaced = False
-        self._refusal: str | None = None
+        self._refusal = Lingering()
         self._last = float("nan")
         self._next_line = 0.0
         self.heard: dict[bytes, float] = {}
@@ -82,7 +83,7 @@ class Stream:
         except Exception as error:
             self.refuse(type(error).__name__, f"{error}\n{traceback.format_exc()}", error=True)
         else:
-            self._refusal = None
+            self._refusal.set(None)
             self._log.set(self.topic, None)
 
     def _deliver_informed(self, message: Any, info: Any) -> None:
@@ -104,7 +105,7 @@ class Stream:
         """Count and report a message that is not used."""
         self.refused.add(kind)
         text = text if error else shortened(text)  # a traceback is this package's own
-        self._refusal = text
+        self._refusal.set(text)
         # A bad publisher beside a good one begins and ends the trouble at every message.
         now = time.monotonic()
         if now >= self._next_line:
@@ -151,8 +152,8 @@ class Stream:
             return f"no publisher on {self.topic}"
         if len(problems) == len(found):
             return "; ".join(problems)
-        if self._refusal is not None:
-            return f"refused: {self._refusal}"
+        if (refusal := self._refusal.now) is not None:
+            return f"refused: {refusal}"
         if self.received == 0:
             return f"{len(found)} publisher(s) on {self.topic}, but no message yet"
         if self.age > self._stale_after:
@@ -170,7 +171,9 @@ class Stream:
         return f"{who} on {self.topic} has incompatible QoS, {reason}" if reason else None
 
     def status(self) -> Status:
-        trouble = self.trouble()
+        refusal, trouble = self._refusal.tell(), self.trouble()
+        if trouble is None and refusal is not None:
+            trouble = f"refused: {refusal}"  # a good one has come since
         level = OK if trouble is None else ERROR if self._required else WARN
         values = {
             "topic": self.topic,

@@ -13,7 +13,7 @@ import pytest
 from phyai_ros.control.align import CameraStream, ObservationAligner
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
-from phyai_ros.nodes.diagnostics import OK, WARN
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN
 from phyai_ros.nodes.inference import Answer, InferenceLoop
 from phyai_ros.nodes.policy_status import OVERDUE, inference_status
 from phyai_ros.nodes.sensors import FrameSource
@@ -219,3 +219,19 @@ def test_an_inference_that_hangs_is_not_ok(make):
     rig.ask(3)
     assert rig.published.acquire(timeout=20)
     assert inference_status(rig.loop, "act", "reach", now).message == "ok"
+
+
+def test_a_failure_that_the_next_answer_follows_at_once_is_in_the_status(make):
+    def fails_once(frame, request):
+        if request.request_id == 1:
+            raise ValueError("no instruction yet")
+        return chunk(frame, request), {}
+
+    rig = make(infer=fails_once)
+    rig.see(100.0)
+    for request_id in (1, 2):  # nobody looks between them
+        rig.ask(request_id, not_before=100.0)
+        assert rig.changes.acquire(timeout=20)
+    assert rig.loop.trouble is None
+    status = inference_status(rig.loop, "act", "reach", time.monotonic())
+    assert (status.level, status.message) == (ERROR, "no instruction yet")

@@ -12,7 +12,7 @@ from rclpy.topic_endpoint_info import TopicEndpointInfo
 from std_msgs.msg import String
 
 from phyai_ros.nodes import qos
-from phyai_ros.nodes.diagnostics import ERROR, OK, EdgeLog
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog
 from phyai_ros.nodes.streams import Stream
 
 
@@ -127,6 +127,27 @@ def test_a_bad_publisher_beside_a_good_one_does_not_flood_the_log(node, log):
         stream.deliver(String(data="good"))
     assert stream.refused.total == 200
     assert len(log.lines) < 100  # a pair a second
+
+
+def test_a_refusal_between_two_looks_is_in_the_status_all_the_same(node, log):
+    """A storm of good and bad ones, and a look that always falls behind a good one."""
+
+    def callback(message):
+        if not message.data:
+            raise ValueError("it is empty")
+
+    stream = make(node, log, callback, required=False)
+    publisher = node.create_publisher(String, "words", qos.chunk())
+    spin(node, lambda: stream.publishers())
+    stream.deliver(String(data="good"))
+    assert stream.status().level == OK
+    for text in ("", "good"):
+        stream.deliver(String(data=text))
+    assert stream.trouble() is None  # what is so now is told to who asks for it
+    status = stream.status()
+    assert (status.level, status.message) == (WARN, "refused: it is empty")
+    spin(node, lambda: stream.status().level == OK)
+    node.destroy_publisher(publisher)
 
 
 def test_publishers_that_appear_are_told_once(node, log):

@@ -65,6 +65,19 @@ def test_a_fault_must_be_named_by_a_warning_of_its_own(said, hard):
     assert not result.passed
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("policy_node: instruction: refused: instruction is empty", True),
+        ("handoff_node: handoff: HOLDING: new instruction: waiting for its first chunk", False),
+    ],
+)
+def test_a_storm_is_named_by_what_was_refused_and_not_by_what_its_sensible_ones_did(text, named):
+    storm = Injected(Fault("instructions_storm", 2.5, {"seed": 1}), 110.0, 112.5)
+    result = outcome(storm, timeline(gone=[(110.1, 112.6)], said=[(110.2, 1, text)]))
+    assert (result.named is not None, result.problems == ()) == (named, named)
+
+
 def test_patience_stretches_every_bound_of_time_and_no_other():
     late = timeline(gone=[(110.5, 120.0)], said=[(113.0, 2, GOOD)])
     injected = Injected(DROPPED, 110.0, 112.0)
