@@ -10,11 +10,12 @@
 
 #define RMS 1
 #define LAYER 2
-#define ROPE 1      // packed queries, keys, values of HEADS heads of D and one pair of key and value
+#define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
 #define GATED 3     // rows of W: gates, then as many ups -> act(gate) up
 #define LINEAR 4    // act(y + bias); ROW_MAJOR: [rows, N] instead of fragments
-// Of the residual stream, float32, norms read a copy in 16 bits, times this: far from overflow.
+// Of the residual stream, float32, norms read a copy in 16 bits, times this: far from overflow, also
+// once it is multiplied by a norm's scale.
 #define COPY 0.015625f
 #define GELU 1
 #define SILU 2
@@ -28,6 +29,7 @@
 #ifndef D
 #define D 256
 #define HEADS 8
+#define KV 1
 #endif
 #define RANKS (BLOCKS * GROUPS)
 #define PAIRED (EPILOGUE == ROPE || EPILOGUE == GATED)
@@ -58,7 +60,7 @@ struct Given {
   const float* gate;   // [N] or null
   float* x;            // RESIDUAL: the stream, groups of N columns, changed in place
   u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy
-  u16* key;            // ROPE: rows of D, the first that is written
+  u16* key;            // ROPE: rows of KV D, the first that is written
   u16* value;
   const float* cosine;  // [rows, D]
   const float* sine;
@@ -198,9 +200,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #endif
   __syncthreads();  // barriers and scales are there for all
 #if NORM
-  // Word e of a step is of row e & 1.
+  // Word e of a step is of row e & 1. What one row has in common is multiplied behind the product.
   Statistics mine = {};
-  float back[2], factor[2];
 #if NORM == LAYER
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
@@ -212,34 +213,18 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #pragma unroll
   for (int h = 0; h < 2; h++) mine.mean[h] = quad_sum(mine.mean[h]) * (1.0f / DEPTH);
 #endif
-#pragma unroll
-  for (int i = 0; i < STEPS; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      Float2 f = unpack(a[i][e]);
-#pragma unroll
-      for (int c = 0; c < 2; c++) {
-        float v = f.v[c] - mine.mean[e & 1];
-        mine.square[e & 1] += v * v;
-      }
-    }
-  const float eps = g.eps * (COPY * COPY);
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    mine.square[h] = quad_sum(mine.square[h]);
-    // The share's own scale keeps 16 bits in range; the whole row's takes its place at the end.
-    float mean = mine.square[h] * (1.0f / DEPTH) + eps;
-    factor[h] = rsqrt_(mean);
-    back[h] = mean * factor[h];
-  }
+  float square[4] = {};
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
 #pragma unroll
     for (int e = 0; e < 4; e++) {
       Float2 f = unpack(a[i][e]), s = *(const Float2*)(scales + i * 16 + (e >> 1) * 8 + q * 2);
 #pragma unroll
-      for (int c = 0; c < 2; c++) f.v[c] = (f.v[c] - mine.mean[e & 1]) * (factor[e & 1] * s.v[c]);
-      a[i][e] = pack(f.v[0], f.v[1]);
+      for (int c = 0; c < 2; c++) {
+        f.v[c] -= mine.mean[e & 1];
+        square[e] += f.v[c] * f.v[c];
+      }
+      a[i][e] = pack(f.v[0] * s.v[0], f.v[1] * s.v[1]);
     }
 #endif
 
@@ -251,13 +236,12 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   for (int i = 0; i < STEPS; i++)
     product(sum, a[i], by_rows(mine_at + (i >> 2) * CHUNK_BYTES + (i & 3) * 32));
   products_commit();
-  products_wait();
-  hold(sum);
-
 #if NORM
 #pragma unroll
-  for (int i = 0; i < COLUMNS / 2; i++) sum[i] *= back[(i >> 1) & 1];
+  for (int h = 0; h < 2; h++) mine.square[h] = quad_sum(square[h] + square[h + 2]);
 #endif
+  products_wait();
+  hold(sum);
 
   // Inside the block: each warpgroup leaves the others' columns where its own weights were.
 #if GROUPS > 1
@@ -374,7 +358,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       square += DEPTH * apart[r][h] * apart[r][h];
     }
 #endif
-    inverse[h] = rsqrt_(square * (1.0f / K) + eps);
+    inverse[h] = rsqrt_(square * (1.0f / K) + g.eps * (COPY * COPY));
   }
 #endif
 #pragma unroll
@@ -403,7 +387,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     float *one = own[j], *two = own[OWN / 2 + j];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      if (head > HEADS) continue;
+      if (head >= HEADS + KV) continue;
 #pragma unroll
       for (int e = 0; e < 2; e++) {
         float x = one[h * 2 + e], y = two[h * 2 + e], c = cosine[j][h].v[e], s = sine[j][h].v[e];
@@ -416,13 +400,14 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       put_fragment(g.out, column + D / 2, tid, two);
       continue;
     }
-    u16* cache = head == HEADS ? g.key : g.value;
+    const bool is_key = head < HEADS + KV;
+    u16* cache = (is_key ? g.key : g.value) + (head - HEADS - (is_key ? 0 : KV)) * D + d;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       u32 r = row + h * 8;
       if (r >= g.rows) continue;
-      *(u32*)(cache + r * D + d) = pack(one[h * 2], one[h * 2 + 1]);
-      *(u32*)(cache + r * D + D / 2 + d) = pack(two[h * 2], two[h * 2 + 1]);
+      *(u32*)(cache + r * KV * D) = pack(one[h * 2], one[h * 2 + 1]);
+      *(u32*)(cache + r * KV * D + D / 2) = pack(two[h * 2], two[h * 2 + 1]);
     }
   }
 #elif EPILOGUE == RESIDUAL
