@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -140,9 +140,16 @@ def flow_inputs(device: torch.device, tokens: int, batch: int) -> FlowInputs:
     )
 
 
-def groot(device: torch.device, dtype: torch.dtype, words: int = 20, batch: int = 1) -> Any:
-    """GR00T N1.7: two views of 256 x 256, ``words`` text tokens, 40 x 132 actions, four steps."""
-    config = GrootConfig.parse({}, "published")
+def groot(
+    device: torch.device,
+    dtype: torch.dtype,
+    words: int = 20,
+    batch: int = 1,
+    head: Mapping[str, Any] | None = None,
+) -> Any:
+    """GR00T N1.7: two views of 256 x 256, ``words`` text tokens, 40 x 132 actions, four steps.
+    head: keys of config.json that differ from the published ones."""
+    config = GrootConfig.parse(head or {}, "published")
     model = _fill(GrootModel, config, device, lambda n: dtype)
     patch, merge = config.vision.patch, config.vision.merge
     side = 256 // patch

@@ -18,7 +18,16 @@ from torch.nn import functional as F
 from phyai_ros.engine.layers import rope
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.gr00t_n17.category import CategoryLinear, Chosen, category_mlp
-from phyai_ros.engine.models.gr00t_n17.dit import Attention, FeedForward, PlainBlock
+from phyai_ros.engine.models.gr00t_n17.dit import PlainBlock
+from phyai_ros.engine.models.gr00t_n17.fused_dit import (
+    DitPrefix,
+    DitStep,
+    FusedDit,
+    Linear,
+    feed_forward,
+    out,
+    packed,
+)
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
 from phyai_ros.engine.quantize import reads
 
@@ -28,22 +37,15 @@ _VISION_EPS = 1e-6
 
 @dataclass(frozen=True)
 class FusedPrefix:
-    """keys, values: per block [B, heads, L, head_dim], None where it attends to itself. exists:
-    per block, bool [B, L] or None. The rest as in ``model.Prefix``."""
+    """As ``model.Prefix``, but what the DiT's blocks attend to."""
 
-    keys: list[torch.Tensor | None]
-    values: list[torch.Tensor | None]
-    exists: list[torch.Tensor | None]
+    dit: DitPrefix
     state: torch.Tensor
     encode: Chosen
     mix: torch.Tensor
     finish: Chosen
     decode: tuple[Chosen, Chosen]
     embodiments: tuple[int, ...]
-
-
-Linear = tuple[torch.Tensor, torch.Tensor]
-"""weight [out, in] and bias [out]."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,9 @@ class Heads:
 
 @dataclass(frozen=True)
 class FusedStep:
-    """blocks: (1 + scale, shift) of every block, [inner] float32; out: the output's. time as in
-    ``model.Step``."""
+    """time as in ``model.Step``."""
 
-    blocks: list[tuple[torch.Tensor, torch.Tensor]]
-    out: tuple[torch.Tensor, torch.Tensor]
+    dit: DitStep
     time: torch.Tensor
 
 
@@ -79,12 +79,9 @@ class FusedGroot:
             pairs = [linear for a in cross for linear in (a.to_k, a.to_v)]
             self._cross_weight = torch.cat([p.weight for p in pairs])
             self._cross_bias = torch.cat([p.bias for p in pairs])
-            self._self = {
-                i: _packed(b.attn1) for i, b in enumerate(dit.modulated()) if dit.is_self(i)
-            }
             vl = model.action_head.vl_self_attention
             blocks = [] if vl is None else list(vl.transformer_blocks)
-            self._vl = [(cast(PlainBlock, b), *_packed(cast(PlainBlock, b).attn1)) for b in blocks]
+            self._vl = [(cast(PlainBlock, b), *packed(cast(PlainBlock, b).attn1)) for b in blocks]
             self._text = [
                 (
                     torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight]),
@@ -93,14 +90,14 @@ class FusedGroot:
                 for layer in cast(Any, model.language_model.layers)
                 for a in (layer.self_attn,)
             ]
+        self._dit = FusedDit(dit, 1 + model.config.horizon, operators)
         self._heads: dict[int, Heads] = {}
 
     # -- once a load -----------------------------------------------------------------------------
     def constants(self, steps: int) -> list[FusedStep]:
-        return [
-            FusedStep([_flat(m) for m in step.blocks], _flat(step.out), step.time)
-            for step in self.model.constants(steps)
-        ]
+        given = self.model.constants(steps)
+        made = self._dit.steps([(step.blocks, step.out) for step in given])
+        return [FusedStep(dit, step.time) for dit, step in zip(made, given, strict=True)]
 
     # -- once a request --------------------------------------------------------------------------
     def vision(self, inputs: Inputs) -> Features:
@@ -165,7 +162,7 @@ class FusedGroot:
         chosen, embedding = inputs.embodiments, model.config.embedding
         mix, _ = head.action_encoder.W2.select(chosen).split(embedding)
         return FusedPrefix(
-            keys, values, exists,
+            self._dit.prefix(keys, values, exists),
             category_mlp(state, head.state_encoder.select(chosen)),
             head.action_encoder.W1.select(chosen), mix, head.action_encoder.W3.select(chosen),
             head.action_decoder.select(chosen), chosen,
@@ -228,17 +225,14 @@ class FusedGroot:
             y = ops.linear(h, weight, bias).view(batch, -1, 3, heads, h.shape[1] // heads)
             q, k, v = y.unbind(2)
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2), exists=real).flatten(0, 1)
-            branch = ops.linear(y, _out(block.attn1).weight, _out(block.attn1).bias)
-            h = self._affine(x, branch, block.norm3, _LN, cast(Any, block.ff.net[0]).proj.weight)
-            branch = self._feed_forward(h, block.ff)
+            branch = ops.linear(y, out(block.attn1).weight, out(block.attn1).bias)
+            up, down = feed_forward(block)
+            h = self._affine(x, branch, block.norm3, _LN, up.weight)
+            h = ops.linear(h, up.weight, up.bias, "gelu_tanh")
+            branch = ops.linear(h, down.weight, down.bias)
         if branch is not None:
             x = x.add_(branch)
         return x.to(dtype)
-
-    def _feed_forward(self, h: torch.Tensor, ff: FeedForward) -> torch.Tensor:
-        up, down = cast(Any, ff.net[0]).proj, cast(Any, ff.net[2])
-        h = self.operators.linear(h, up.weight, up.bias, "gelu_tanh")
-        return self.operators.linear(h, down.weight, down.bias)
 
     def _cross_keys(
         self, vl: torch.Tensor, batch: int, length: int
@@ -266,10 +260,10 @@ class FusedGroot:
         time = constant.time[prefix.embodiments[0], 0]
         tokens = ops.linear(ops.linear(rows, *heads.encode), heads.mix, time, "silu")
         tokens = ops.linear(tokens, *heads.finish).view(len(x), x.shape[1], -1)
-        out = self._dit(self._hidden(tokens, prefix), len(x), prefix, constant)
-        out = out.unflatten(0, (len(x), -1))[:, 1:].reshape(-1, out.shape[-1])
-        out = ops.linear(ops.linear(out, *heads.decode[0], "relu"), *heads.decode[1])
-        return out.float().view(x.shape)
+        y = self._dit(self._hidden(tokens, prefix), len(x), prefix.dit, constant.dit)
+        y = y.unflatten(0, (len(x), -1))[:, 1:].reshape(-1, y.shape[-1])
+        y = ops.linear(ops.linear(y, *heads.decode[0], "relu"), *heads.decode[1])
+        return y.float().view(x.shape)
 
     def _heads_of(self, embodiment: int) -> Heads:
         known = self._heads.get(embodiment)
@@ -298,57 +292,9 @@ class FusedGroot:
         tokens = prefix.encode(x.to(self.model.dtype))
         time = _pick(step.time, prefix.embodiments)
         tokens = prefix.finish(F.silu(torch.matmul(tokens, prefix.mix) + time))
-        out = self._dit(self._hidden(tokens, prefix), len(x), prefix, step)
-        return category_mlp(out.unflatten(0, (len(x), -1))[:, 1:], prefix.decode).float()
-
-    def _dit(
-        self, x: torch.Tensor, batch: int, prefix: FusedPrefix, step: FusedStep
-    ) -> torch.Tensor:
-        """x [B T, inner] float32, used up -> [B T, output]."""
-        ops, dit, dtype = self.operators, self.model.action_head.model, self.model.dtype
-        heads, d = dit.config.heads, dit.config.head_dim
-        branch, bias = None, None
-        for i, block in enumerate(dit.modulated()):
-            scale, shift = step.blocks[i]
-            h = ops.add_norm(
-                x, branch, kind="layer", eps=_LN, dtype=dtype, bias=bias, scale=scale, shift=shift
-            )
-            key, value, attn = prefix.keys[i], prefix.values[i], block.attn1
-            if key is not None and value is not None:
-                q = ops.linear_parts(h, attn.to_q.weight)
-                q = q.view(len(q), batch, -1, heads, d)
-                y = ops.attention(q, key, value, exists=prefix.exists[i], q_bias=attn.to_q.bias)
-            else:
-                y = ops.linear(h, *self._self[i]).view(batch, -1, 3, heads, d)
-                q, key, value = y.unbind(2)
-                y = ops.attention(q, key.transpose(1, 2), value.transpose(1, 2))
-            branch = ops.linear_parts(y.flatten(0, 1), _out(attn).weight)
-            up, down = cast(Any, block.ff.net[0]).proj, cast(Any, block.ff.net[2])
-            h = ops.add_norm(
-                x, branch, kind="layer", eps=_LN, dtype=reads(up.weight), bias=_out(attn).bias
-            )
-            branch = ops.linear_parts(ops.linear(h, up.weight, up.bias, "gelu_tanh"), down.weight)
-            bias = down.bias
-        scale, shift = step.out
-        h = ops.add_norm(
-            x, branch, kind="layer", eps=1e-6, dtype=dtype, bias=bias, scale=scale, shift=shift
-        )
-        return ops.linear(h, dit.proj_out_2.weight, dit.proj_out_2.bias)
-
-
-def _packed(attn: Attention) -> tuple[torch.Tensor, torch.Tensor]:
-    parts = (attn.to_q, attn.to_k, attn.to_v)
-    return torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts])
+        y = self._dit(self._hidden(tokens, prefix), len(x), prefix.dit, step.dit)
+        return category_mlp(y.unflatten(0, (len(x), -1))[:, 1:], prefix.decode).float()
 
 
 def _turned(layer: CategoryLinear, embodiment: int) -> Linear:
     return layer.W[embodiment].t().contiguous(), layer.b[embodiment]
-
-
-def _out(attn: Attention) -> torch.nn.Linear:
-    return cast(torch.nn.Linear, attn.to_out[0])
-
-
-def _flat(modulation: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    scale, shift = (m.float().flatten().contiguous() for m in modulation)
-    return scale, shift

@@ -1,0 +1,280 @@
+// Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+//
+// y = epilogue(norm(x) W^T), 64 rows at most, in clusters as ``cluster_product``: BLOCKS share the depth
+// of COLUMNS columns, each of the RANKS warpgroups has its share, sums are joined first inside a block,
+// then inside the cluster. What differs: a layer norm is put right behind the product,
+//   norm(x) W^T = (x scale W^T - mean (scale W^T summed over the depth)) / deviation,
+// so that operands are read as they are; and products begin when the first piece of the weights has
+// come.
+//
+// Defined outside: N, K of W [N, K]; BLOCKS, GROUPS (warpgroups of a block), COLUMNS; PART (columns of
+// a statistic of x, 0 where there is no norm); RESIDUAL; GELU; ROW_MAJOR; REGISTERS.
+
+#define RANKS (BLOCKS * GROUPS)
+#define DEPTH (K / RANKS)
+#define PIECES (DEPTH / 64)
+#define STEPS (DEPTH / 16)
+#define OWN (COLUMNS / 8 / RANKS)
+#define PIECE_BYTES (COLUMNS * 128)
+#define SHARE_BYTES (PIECES * PIECE_BYTES)
+#define RECEIVED_BYTES ((BLOCKS - 1) * OWN * 2048)
+#define LEFT_BYTES (BLOCKS * OWN * 2048)  // by one warpgroup for another of its block
+#define STATISTICS_BYTES (PART ? RANKS * 512 : 0)
+
+static_assert(K % (64 * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in pieces and groups");
+static_assert(N % COLUMNS == 0 && COLUMNS <= 256, "whole tiles, one product wide");
+static_assert(SHARE_BYTES >= (GROUPS - 1) * LEFT_BYTES, "sums take the weights' place");
+#if PART
+static_assert(DEPTH % PART == 0, "whole statistics");
+#endif
+
+struct Given {
+  TensorMap weights;        // boxes of COLUMNS rows
+  const u16* in;            // fragments of K columns; before a norm: of x scale
+  const float* statistics;  // of x, as ``leave`` has them
+  const float* sums;        // [N], scale W^T summed over the depth
+  const float* bias;        // [N]
+  u16* out;                 // y: fragments, or ROW_MAJOR [rows, N]; RESIDUAL: of x scale
+  float* x;                 // RESIDUAL: groups of N columns, changed in place
+  const float* scale;       // RESIDUAL: [N], of the next norm; null: ones
+  float* told;              // RESIDUAL: statistics of x
+  u32 rows;
+  float eps;
+};
+
+// Where one warpgroup of a block leaves another's columns.
+DEV u32 left_at(u32 from, u32 to) {
+  return from * SHARE_BYTES + (to < from ? to : to - 1) * LEFT_BYTES;
+}
+
+extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_constant__ Given g) {
+  extern __shared__ __align__(1024) u8 memory[];
+  const u32 tid = threadIdx.x & 127, group = GROUPS == 1 ? 0 : threadIdx.x >> 7, q = tid & 3;
+  const bool live = (tid >> 5) * 16 + (tid & 31) / 4 < g.rows;  // one of this thread's rows is
+  const u32 block = cluster_rank(), rank = block * GROUPS + group;
+  const u32 first = blockIdx.x / BLOCKS * COLUMNS, mine = first + rank * OWN * 8;
+  const u32 weights = shared_of(memory), received = weights + GROUPS * SHARE_BYTES;
+  const u32 statistics = received + GROUPS * RECEIVED_BYTES;
+  const u32 joined = statistics + STATISTICS_BYTES, there = joined + 8;
+
+  if (threadIdx.x == 0) {
+    bar_init(joined, 1);
+#pragma unroll
+    for (u32 i = 0; i < GROUPS * PIECES; i++) bar_init(there + i * 8, 1);
+    bars_made();
+#pragma unroll
+    for (u32 i = 0; i < GROUPS * PIECES; i++) {  // the warpgroups' first pieces first
+      u32 at = i % GROUPS * PIECES + i / GROUPS;
+      bar_expect(there + at * 8, PIECE_BYTES);
+      fetch_box(weights + at * PIECE_BYTES, &g.weights, (block * GROUPS * PIECES + at) * 64, first,
+                there + at * 8);
+    }
+    u32 pairs = g.rows / 16 * 8 + (g.rows % 16 < 8 ? g.rows % 16 : 8);  // of rows
+    bar_expect(joined, (BLOCKS - 1) * GROUPS * pairs * (OWN * 64 + (PART ? 16 : 0)));
+  }
+  next_may_start();
+  cluster_arrive();
+  // What the kernels in front do not write.
+  Float2 bias[OWN];
+#if PART
+  Float2 sums[OWN];
+#endif
+#if RESIDUAL
+  Float2 scale[OWN];
+#endif
+#pragma unroll
+  for (u32 j = 0; j < OWN; j++) {
+    u32 column = mine + j * 8 + q * 2;
+    bias[j] = *(const Float2*)(g.bias + column);
+#if PART
+    sums[j] = *(const Float2*)(g.sums + column);
+#endif
+#if RESIDUAL
+    scale[j] = g.scale ? *(const Float2*)(g.scale + column) : Float2{1.0f, 1.0f};
+#endif
+  }
+  __syncthreads();
+  others_done();
+
+  u32 a[STEPS][4];
+  const Word4* in = (const Word4*)g.in + rank * STEPS * 128 + tid;
+#pragma unroll
+  for (int i = 0; i < STEPS; i++) {
+    Word4 w = live ? in[i * 128] : Word4{};
+#pragma unroll
+    for (int e = 0; e < 4; e++) a[i][e] = w.v[e];
+  }
+#if PART
+  const u32 parts = DEPTH / PART;  // of this share; a row's four lanes read them in turn
+  Float4 part_of[(parts + 3) / 4];
+#pragma unroll
+  for (u32 i = 0; i < (parts + 3) / 4; i++)
+    part_of[i] = live && i * 4 + q < parts
+                     ? ((const Float4*)g.statistics)[(rank * parts + i * 4 + q) * 32 + (tid >> 2)]
+                     : Float4{};
+#endif
+
+  float sum[COLUMNS / 2] = {};
+  products_begin();
+#pragma unroll
+  for (int piece = 0; piece < PIECES; piece++) {
+    u32 at = group * PIECES + piece;
+    bar_wait(there + at * 8, 0);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      product(sum, a[piece * 4 + i], by_rows(weights + at * PIECE_BYTES + i * 32));
+  }
+  products_commit();
+#if PART
+  float share[4] = {};  // mean, mean of the row 8 below; sums of squared deviations
+#pragma unroll
+  for (u32 i = 0; i < (parts + 3) / 4; i++) share[0] += part_of[i].v[0], share[1] += part_of[i].v[1];
+#pragma unroll
+  for (int h = 0; h < 2; h++) share[h] = quad_sum(share[h]) * (1.0f / parts);
+#pragma unroll
+  for (u32 i = 0; i < (parts + 3) / 4; i++)
+    if (i * 4 + q < parts) {
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        float apart = part_of[i].v[h] - share[h];
+        share[2 + h] += part_of[i].v[2 + h] + PART * apart * apart;
+      }
+    }
+#pragma unroll
+  for (int h = 0; h < 2; h++) share[2 + h] = quad_sum(share[2 + h]);
+  const u32 share_at = statistics + rank * 512 + (tid >> 2) * 16;
+  if (q == 0) *(Float4*)(memory + (share_at - weights)) = {share[0], share[1], share[2], share[3]};
+  __syncwarp();
+#endif
+  products_wait();
+  hold(sum);
+
+  // Inside the block: each warpgroup leaves the others' columns where its own weights were.
+  float part[BLOCKS][OWN][4];
+#if GROUPS > 1
+#pragma unroll
+  for (u32 other = 0; other < GROUPS; other++) {
+    if (other == group) continue;
+    Float4* left = (Float4*)(memory + left_at(group, other)) + tid;
+#pragma unroll
+    for (u32 b = 0; b < BLOCKS; b++)
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++) {
+        const float* v = sum + ((b * GROUPS + other) * OWN + j) * 4;
+        left[(b * OWN + j) * 128] = {v[0], v[1], v[2], v[3]};
+      }
+  }
+  __syncthreads();
+#endif
+#pragma unroll
+  for (u32 b = 0; b < BLOCKS; b++)
+#pragma unroll
+    for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+      for (u32 w = 0; w < GROUPS; w++)
+        if (w == group) {
+#pragma unroll
+          for (int e = 0; e < 4; e++) part[b][j][e] = sum[((b * GROUPS + w) * OWN + j) * 4 + e];
+        }
+#if GROUPS > 1
+#pragma unroll
+  for (u32 other = 0; other < GROUPS; other++) {
+    if (other == group) continue;
+    const Float4* left = (const Float4*)(memory + left_at(other, group)) + tid;
+#pragma unroll
+    for (u32 b = 0; b < BLOCKS; b++)
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++) {
+        Float4 f = left[(b * OWN + j) * 128];
+#pragma unroll
+        for (int e = 0; e < 4; e++) part[b][j][e] += f.v[e];
+      }
+  }
+#endif
+
+  // Inside the cluster: to the owners.
+  float own[OWN][4];
+  cluster_wait();  // their barriers are made
+#pragma unroll
+  for (u32 owner = 0; owner < BLOCKS; owner++) {
+    if (owner == block) {
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) own[j][e] = part[owner][j][e];
+    } else if (live) {
+      u32 from = block < owner ? block : block - 1, bar = remote(joined, owner);
+      u32 to = remote(received + group * RECEIVED_BYTES, owner) + (from * OWN * 128 + tid) * 16;
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++) put_async4(to + j * 2048, part[owner][j], bar);
+#if PART
+      if (q == 0) put_async4(remote(share_at, owner), share, bar);
+#endif
+    }
+  }
+  if (!live) return;
+#if RESIDUAL
+  Float4 old[OWN];
+#pragma unroll
+  for (u32 j = 0; j < OWN; j++) old[j] = *group_at(g.x, mine + j * 8, tid);
+#endif
+  bar_wait_cluster(joined, 0);
+  const u8* here = memory + (received - weights) + group * RECEIVED_BYTES;
+#pragma unroll
+  for (u32 from = 0; from < BLOCKS - 1; from++)
+#pragma unroll
+    for (u32 j = 0; j < OWN; j++) {
+      Float4 f = *(const Float4*)(here + ((from * OWN + j) * 128 + tid) * 16);
+#pragma unroll
+      for (int e = 0; e < 4; e++) own[j][e] += f.v[e];
+    }
+#if PART
+  const Float4* shares = (const Float4*)(memory + (statistics - weights)) + (tid >> 2);
+  float mean[2] = {}, inverse[2] = {};
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+#pragma unroll
+    for (u32 r = 0; r < RANKS; r++) mean[h] += shares[r * 32].v[h] * (1.0f / RANKS);
+#pragma unroll
+    for (u32 r = 0; r < RANKS; r++) {
+      float apart = shares[r * 32].v[h] - mean[h];
+      inverse[h] += shares[r * 32].v[2 + h] + DEPTH * apart * apart;
+    }
+    inverse[h] = rsqrt_(inverse[h] * (1.0f / K) + g.eps);
+  }
+#endif
+#pragma unroll
+  for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+#if PART
+      own[j][e] = (own[j][e] - mean[e >> 1] * sums[j].v[e & 1]) * inverse[e >> 1];
+#endif
+      own[j][e] += bias[j].v[e & 1];
+#if GELU
+      own[j][e] = gelu_tanh(own[j][e]);
+#endif
+    }
+
+#if RESIDUAL
+#pragma unroll
+  for (u32 j = 0; j < OWN; j++) {
+#pragma unroll
+    for (int e = 0; e < 4; e++) own[j][e] += old[j].v[e];
+    *group_at(g.x, mine + j * 8, tid) = {own[j][0], own[j][1], own[j][2], own[j][3]};
+  }
+  leave(own, scale, g.out, g.told, mine, tid);
+#elif ROW_MAJOR
+#pragma unroll
+  for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+      u32 row = (tid >> 5) * 16 + (tid & 31) / 4 + h * 8;
+      if (row < g.rows)
+        *(u32*)(g.out + row * N + mine + j * 8 + q * 2) = pack(own[j][h * 2], own[j][h * 2 + 1]);
+    }
+#else
+#pragma unroll
+  for (u32 j = 0; j < OWN; j++) put_fragment(g.out, mine + j * 8, tid, own[j]);
+#endif
+}
