@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from phyai_ros.engine.kernels import head_attention
-from phyai_ros.engine.kernels.fragments import from_fragments
+from phyai_ros.engine.kernels.fragments import from_fragments, into_fragments
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -42,11 +42,11 @@ class Case:
     def kernel(self, **options):
         return HeadAttention(self.key, self.value, self.d, constant=self.constant, **options)
 
-    def check(self, out=None):
+    def check(self, out=None, **options):
         rows = len(self.q)
         found = from_fragments(self.out if out is None else out, rows)
         wide = (t.double() for t in (self.q, self.key, self.value))
-        twin = head_attention.reference(*wide, self.d, exists=self.exists)
+        twin = head_attention.reference(*wide, self.d, exists=self.exists, **options)
         expected = from_fragments(twin, rows)
         for head in range(self.heads):
             columns = slice(head * self.d, (head + 1) * self.d)
@@ -82,6 +82,24 @@ def test_heads_that_share_keys(rand, d, constant, dependent):
     case = Case(rand, 100, d=d, heads=15, key_heads=5, missing=0.1, constant=constant)
     case.kernel(dependent=dependent)(case.q, out=case.out, exists=case.exists)
     case.check()
+
+
+@needs_hopper
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("prefix", [1, 70, 241, 256])
+@pytest.mark.parametrize("rows", [1, 9, 50, 64])
+def test_own_keys_behind_a_prefix(rand, dtype, causal, prefix, rows):
+    """Queries as a product leaves them; those of missing rows are poison."""
+    case = Case(
+        rand, prefix + rows, rows, d=64, heads=15, key_heads=5, dtype=dtype, missing=0.3
+    )  # fmt: skip
+    case.exists[prefix:] = True
+    full = torch.full((64, 15 * 64), torch.nan, dtype=dtype, device=DEVICE)
+    full[:rows] = case.q
+    kernel = case.kernel(own=rows, causal=causal, fragments=True)
+    kernel(into_fragments(full), out=case.out, rows=rows, exists=case.exists)
+    case.check(causal=causal)
 
 
 @needs_hopper

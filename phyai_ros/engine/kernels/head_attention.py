@@ -19,23 +19,31 @@ from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import ROWS, into_fragments
 
 MOST_KEYS = 256
+"""Of a box of the copy engine, and of one product."""
+_MOST_TOGETHER = 320
 _FILES = ("hopper.cuh", "head_attention.cu")
 
 
 class _Given(ctypes.Structure):
     _fields_ = (
-        ("keys", _cuda.TensorMap), ("values", _cuda.TensorMap),
+        *((n, _cuda.TensorMap) for n in ("prefix_key", "prefix_value", "own_key", "own_value")),
         ("q", c_uint64), ("out", c_uint64), ("exists", c_uint64),
-        ("stride", c_uint), ("rows", c_uint), ("count", c_uint), ("sharing", c_uint),
-        ("scale", c_float),
+        *((n, c_uint) for n in ("stride", "rows", "prefix", "own", "sharing")), ("scale", c_float),
     )  # fmt: skip
 
 
-def fits(d: int, keys: int, rows: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernel was written for ``rows`` queries of d columns to ``keys`` keys."""
+def fits(
+    d: int, keys: int, rows: int, dtype: torch.dtype, device: torch.device, own: int = 0
+) -> bool:
+    """Whether the kernel was written for ``rows`` queries of d columns to ``keys`` keys, of which
+    the last ``own`` come from the kernel in front."""
+    boxes = _box(keys - own), _box(own)
     return (
         d in (16, 32, 48, 64)
-        and 1 <= keys <= MOST_KEYS
+        and keys >= 1
+        and 0 <= own <= keys
+        and max(boxes) <= MOST_KEYS
+        and sum(boxes) <= _MOST_TOGETHER
         and 1 <= rows <= ROWS
         and dtype in (torch.float16, torch.bfloat16)
         and device.type == "cuda"
@@ -43,19 +51,28 @@ def fits(d: int, keys: int, rows: int, dtype: torch.dtype, device: torch.device)
     )
 
 
+def _box(keys: int) -> int:
+    """In sixteens, as a step of the product of the values is."""
+    return -(-keys // 16) * 16
+
+
 @lru_cache(maxsize=64)
 def _kernel(
-    d: int, keys: int, early: bool, dtype: torch.dtype, dependent: bool, device: int
-) -> _cuda.Kernel:
+    d: int, prefix: int, own: int, causal: bool, fragments: bool, dtype: torch.dtype,
+    dependent: bool, device: int,
+) -> _cuda.Kernel:  # fmt: skip
     del device  # a kernel is loaded into one device's context
     return _cuda.Kernel(
         "head_attention", _FILES,
         {
-            "D": d, "KEYS": keys, "EARLY": int(early), "BF16": int(dtype == torch.bfloat16),
+            "D": d, "PREFIX": prefix, "OWN": own, "CAUSAL": int(causal),
+            "FRAGMENTS": int(fragments), "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent),
         },
-        cluster=1, threads=128, shared=2 * keys * 128 + 16,
-        products=(product(keys), product(64, by_columns=True)),
+        cluster=1, threads=128, shared=2 * (prefix + own) * 128 + 32,
+        products=(
+            *(product(n) for n in sorted({prefix, own} - {0})), product(64, by_columns=True),
+        ),
     )  # fmt: skip
 
 
@@ -64,36 +81,54 @@ class HeadAttention:
     apart. Holds no copy: the tensors may change between calls, not their place.
 
     constant: keys and values are not written by the kernel in front, nor by one that may still be
-    at work when it starts. dependent: launches start while the kernel in front ends. Keys that do
-    not exist must have finite values.
+    at work when it starts; the last ``own`` of them may be all the same. causal: query t sees own
+    keys up to the t-th. fragments: the queries' order, else rows. dependent: launches start while
+    the kernel in front ends. Keys that do not exist must have finite values.
     """
 
     def __init__(
-        self, key: torch.Tensor, value: torch.Tensor, d: int, *, constant: bool,
-        dependent: bool = True,
+        self, key: torch.Tensor, value: torch.Tensor, d: int, *, constant: bool, own: int = 0,
+        causal: bool = False, fragments: bool = False, dependent: bool = True,
     ):  # fmt: skip
-        if not fits(d, len(key), 1, key.dtype, key.device) or key.shape[1] % d:
+        own = own if constant else len(key)
+        if not fits(d, len(key), 1, key.dtype, key.device, own) or key.shape[1] % d:
             raise ValueError(f"keys {tuple(key.shape)} {key.dtype} of {d} on {key.device}")
         if value.shape != key.shape or value.dtype != key.dtype:
             raise ValueError(f"keys {tuple(key.shape)}, but values {tuple(value.shape)}")
-        box = -(-len(key) // 16) * 16
-        self._kernel = _kernel(d, box, constant, key.dtype, dependent, key.get_device())
-        self._maps = tuple(_cuda.tensor_map(t, box) for t in (key, value))
+        prefix = len(key) - own
+        self._kernel = _kernel(
+            d, _box(prefix), _box(own), causal, fragments, key.dtype, dependent, key.get_device()
+        )
+        self._prefix, self._own, self._fragments = prefix, own, fragments
+        self._maps = (
+            *self._mapped(key[:prefix], value[:prefix]), *self._mapped(key[prefix:], value[prefix:])
+        )  # fmt: skip
         self._tensors = key, value
         self._d, self._dependent = d, dependent
 
+    @staticmethod
+    def _mapped(*tensors: torch.Tensor) -> tuple[_cuda.TensorMap, ...]:
+        return tuple(
+            _cuda.tensor_map(t, _box(len(t))) if len(t) else _cuda.TensorMap() for t in tensors
+        )
+
     def __call__(
-        self, q: torch.Tensor, *, out: torch.Tensor, exists: torch.Tensor | None = None
-    ) -> None:
-        """q: [rows, heads d], rows an even number of columns apart, unscaled. exists: bool [keys],
-        contiguous, as ``constant`` says of keys and values, whatever those are. out: fragments
-        [heads d / 16, 4, 32, 8]; its missing rows are undefined."""
-        (rows, width), (count, own) = q.shape, self._tensors[0].shape
+        self, q: torch.Tensor, *, out: torch.Tensor, rows: int | None = None,
+        exists: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """q, unscaled: [rows, heads d], rows an even number of columns apart, or ``fragments``
+        of ``rows`` rows. exists: bool [keys], contiguous, as ``constant`` says of keys and values,
+        whatever those are. out: fragments of heads d columns or more; its missing rows are
+        undefined."""
+        own = self._tensors[0].shape[1]
+        width = len(q) * 16 if self._fragments else q.shape[1]
+        rows = len(q) if rows is None else rows
         if rows > ROWS or width % own:
             raise ValueError(f"queries {tuple(q.shape)} to keys of {own} columns")
         given = _Given(
             *self._maps, q.data_ptr(), out.data_ptr(), 0 if exists is None else exists.data_ptr(),
-            q.stride(0), rows, count, width // own, self._d**-0.5 * 1.4426950408889634,
+            q.stride(0), rows, self._prefix, self._own, width // own,
+            self._d**-0.5 * 1.4426950408889634,
         )  # fmt: skip
         self._kernel.launch(width // self._d, given, dependent=self._dependent)
 
@@ -105,11 +140,13 @@ def reference(
     d: int,
     *,
     exists: torch.Tensor | None = None,
+    causal: bool = False,
 ) -> torch.Tensor:
-    """The twin, in the dtype of ``key``. -> fragments, missing rows zero."""
+    """The twin, in the dtype of ``key``, of queries in rows. causal: as many own keys as queries.
+    -> fragments, missing rows zero."""
     plain, key, value = (t[None].unflatten(2, (-1, d)) for t in (q, key, value))
     y = attention.reference(
         plain, key.transpose(1, 2), value.transpose(1, 2),
-        exists=None if exists is None else exists[None],
+        exists=None if exists is None else exists[None], causal=causal,
     )  # fmt: skip
     return into_fragments(y[0])
