@@ -34,8 +34,9 @@ _FILES = ("hopper.cuh", "cluster_product.cu")
 class Form:
     """What is compiled into a kernel.
 
-    n, k: of W [n, k]. blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a
-    cluster makes twice as many columns. norm of x: "", "rms", "layer". epilogue: "rope" (packed
+    n, k: of W [n, k]; without a norm k may be more than W has, as if columns of zeros followed.
+    blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a cluster makes twice
+    as many columns. norm of x: "", "rms", "layer". epilogue: "rope" (packed
     queries, keys and values, ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as
     fragments, keys and values into their cache), "residual" (x += gate (y + bias)), "gated" (W's
     first half of rows are gates, the second ups), "linear" (activation(y + bias), as fragments or,
@@ -124,7 +125,8 @@ class ClusterProduct:
     """One weight [n, k], 16 bit and contiguous, as one form's kernel takes it."""
 
     def __init__(self, weight: torch.Tensor, form: Form, *, dependent: bool = True):
-        if not form.fits() or tuple(weight.shape) != (form.n, form.k):
+        n, k = weight.shape
+        if not form.fits() or n != form.n or k > form.k or (form.norm and k < form.k):
             raise ValueError(f"{form} does not fit a weight of {tuple(weight.shape)}")
         self.weight, self.form = weight, form
         self._dependent = dependent

@@ -57,7 +57,7 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 @jit
 def rope_cache_kernel(
     y_ptr, row_ptr, column_ptr, bias_ptr, cos_ptr, sin_ptr, q_ptr, key_ptr, value_ptr,
-    q_norm_ptr, k_norm_ptr, T, at, rows, table_stride, cache_batch, cache_head, eps,
+    q_norm_ptr, k_norm_ptr, T, at, rows, table_stride, cache_batch, cache_head, cache_row, eps,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
     BLOCK: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr, BIASED: tl.constexpr,
     NORM: tl.constexpr, PDL: tl.constexpr,
@@ -112,7 +112,7 @@ def rope_cache_kernel(
         tl.store(out + D // 2, second, mask=here & is_query)
     if KV > 0:
         kv = (head - HEADS) % KV
-        offset = (b * cache_batch + kv * cache_head + (at + t) * D)[:, None] + i[None, :]
+        offset = (b * cache_batch + kv * cache_head + (at + t) * cache_row)[:, None] + i[None, :]
         is_key = here & (head >= HEADS)[:, None] & (head < HEADS + KV)[:, None]
         tl.store(key_ptr + offset, first, mask=is_key)
         tl.store(key_ptr + offset + D // 2, second, mask=is_key)
@@ -133,8 +133,8 @@ def fused(
     eps: float = 1e-6,
     dependent: bool = False,
 ) -> torch.Tensor | None:
-    """``reference`` in one launch. key and value may be slices along their first axis; key and
-    value have the same strides, the rest is contiguous."""
+    """``reference`` in one launch. key and value have the same strides, their last is 1; the rest
+    is contiguous."""
     batch, kv, _, d = key.shape
     product = y if isinstance(y, Product) else None
     y = y.values if isinstance(y, Product) else y
@@ -151,7 +151,7 @@ def fused(
         cos, sin, q if heads else key, key, value, unused,
         unused if norms is None else norms[1],
         length, at, rows, 0 if cos.shape[0] == 1 else length * d, key.stride(0), key.stride(1),
-        eps, HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
+        key.stride(2), eps, HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
         PARTS=y.shape[0] if y.ndim == 3 else 1, SCALED=product is not None,
         BIASED=product is not None and product.bias is not None, NORM=norms is not None,
         PDL=dependent, num_warps=4 if block * half > 512 else 2, **options,

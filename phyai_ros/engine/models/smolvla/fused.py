@@ -15,25 +15,13 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
+from phyai_ros.engine.kernels.llama_expert import Layer, Tables
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.smolvla.backbone import DecoderLayer, VisionLayer, rotary
+from phyai_ros.engine.models.smolvla.fused_expert import FusedExpert, FusedPrefix, norm
 from phyai_ros.engine.models.smolvla.model import Embedded, SmolVlaInputs, SmolVlaModel
 
 _TILE = 64
-Tables = tuple[torch.Tensor, torch.Tensor]
-"""cos and sin, float32 [B or 1, T, head_dim]."""
-
-
-class FusedPrefix(NamedTuple):
-    """keys, values: of each expert layer [B, kv_heads, L, head_dim], where it attends to itself
-    with room for the actions' own at the end. exists: bool [B, P]; joint: the same and the actions.
-    positions: of the actions behind the prefix."""
-
-    keys: tuple[torch.Tensor, ...]
-    values: tuple[torch.Tensor, ...]
-    exists: torch.Tensor
-    joint: torch.Tensor
-    positions: Tables
 
 
 class FusedConstants(NamedTuple):
@@ -43,18 +31,6 @@ class FusedConstants(NamedTuple):
     enter: torch.Tensor
     time: torch.Tensor
     rows: Tables
-
-
-class Packed(NamedTuple):
-    """One decoder layer's weights. norms: float32 scales. heads: queries; own: whether it makes
-    keys and values."""
-
-    norms: tuple[torch.Tensor, torch.Tensor]
-    qkv: torch.Tensor
-    output: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
-    own: bool
 
 
 class FusedSmolVla:
@@ -75,7 +51,13 @@ class FusedSmolVla:
             self._vision = [_vision(layer) for layer in model.vision_model.encoder.layers]
             self._text = [_packed(layer, True) for layer in model.text_model.layers]
             pairs = zip(model.lm_expert.layers, own, strict=True)
-            self._expert = [self._widened(_packed(layer, is_own)) for layer, is_own in pairs]
+            self._own = own
+            self._expert = FusedExpert(
+                [self._widened(_packed(layer, is_own)) for layer, is_own in pairs],
+                self._norm_scale(model.lm_expert.norm.weight),
+                heads=self._heads, kv=self._kv, eps=self._eps * self._width / self._wide,
+                tokens=model.config.chunk_size, operators=operators,
+            )  # fmt: skip
             readers = [
                 layer.self_attn
                 for layer, is_own in zip(model.lm_expert.layers, own, strict=True)
@@ -86,7 +68,6 @@ class FusedSmolVla:
                 for name in ("k_proj", "v_proj")
                 if readers
             ]
-            self._last = self._norm_scale(model.lm_expert.norm.weight)
             out = model.action_out_proj
             self._out = F.pad(out.weight, (0, self._wide - self._width)), out.bias
             time = model.action_time_mlp_out
@@ -94,20 +75,16 @@ class FusedSmolVla:
             self._time = F.pad(time.weight, (0, more, 0, more)), F.pad(time.bias, (0, more))
 
     def _norm_scale(self, weight: torch.Tensor) -> torch.Tensor:
-        """The mean square of a filled row is over more numbers: with ``_expert_eps`` the norm is
+        """The mean square of a filled row is over more numbers: with eps smaller alike the norm is
         short of this factor."""
         scale = weight.float() * math.sqrt(self._width / self._wide)
         return F.pad(scale, (0, self._wide - self._width))
 
-    @property
-    def _expert_eps(self) -> float:
-        return self._eps * self._width / self._wide
-
-    def _widened(self, layer: Packed) -> Packed:
+    def _widened(self, layer: Layer) -> Layer:
         more = self._wide - self._width
         inner, outer = (0, more), (0, 0, 0, more)
         one, two = layer.norms
-        return Packed(
+        return Layer(
             (self._norm_scale(one), self._norm_scale(two)),
             F.pad(layer.qkv, inner), F.pad(layer.output, outer), F.pad(layer.gate_up, inner),
             F.pad(layer.down, outer), layer.own,
@@ -170,13 +147,14 @@ class FusedSmolVla:
         model, config = self.model, self.model.config
         embedded = model.embed(inputs, features)
         keys, values = self._language(embedded)
-        own = [n for n, layer in enumerate(self._expert) if layer.own]
-        cross = [n for n, layer in enumerate(self._expert) if not layer.own]
+        own = [n for n, is_own in enumerate(self._own) if is_own]
+        cross = [n for n, is_own in enumerate(self._own) if not is_own]
         exists, horizon = embedded.pad_mask, config.chunk_size
         found: list[list[torch.Tensor]] = []
         for cache, weight in zip((keys, values), self._cross or (None, None), strict=True):
-            made: list[torch.Tensor] = [cache] * len(self._expert)
-            room = F.pad(self._of(cache, own), (0, 0, 0, horizon))
+            made: list[torch.Tensor] = [cache] * len(self._own)
+            rows = self._of(cache, own).transpose(2, 3)
+            room = F.pad(rows, (0, 0, 0, 0, 0, horizon)).contiguous().transpose(2, 3)
             for n, one in zip(own, room, strict=True):
                 made[n] = one
             if weight is not None:
@@ -186,10 +164,12 @@ class FusedSmolVla:
                 for n, one in zip(cross, turned, strict=True):
                     made[n] = one
             found.append(made)
-        rows = torch.arange(horizon, device=exists.device)
-        after = rotary(exists.sum(1)[:, None] + rows, self._d)
+        places = torch.arange(horizon, device=exists.device)
+        after = rotary(exists.sum(1)[:, None] + places, self._d)
         joint = torch.cat([exists, exists.new_ones(len(exists), horizon)], dim=1)
-        return FusedPrefix(tuple(found[0]), tuple(found[1]), exists, joint, _doubled(after))
+        key, value = tuple(found[0]), tuple(found[1])
+        past = self._expert.past(key, value)
+        return FusedPrefix(key, value, exists, joint, _doubled(after), past)
 
     def _language(self, embedded: Embedded) -> tuple[torch.Tensor, torch.Tensor]:
         """-> keys and values of every layer [layers, B, kv_heads, P, head_dim]."""
@@ -201,7 +181,7 @@ class FusedSmolVla:
         cos, sin = _doubled(rotary(embedded.positions, self._d))
         x, branch = embedded.x.float().flatten(0, 1), None
         for i, layer in enumerate(self._text):
-            h = self._norm(x, branch, layer.norms[0], self._eps, dtype)
+            h = norm(ops, x, branch, layer.norms[0], self._eps, dtype)
             last = i == len(self._text) - 1  # of which keys and values are all that is read
             weight, heads = layer.qkv, self._heads
             if last:
@@ -212,7 +192,7 @@ class FusedSmolVla:
                 break
             y = ops.attention(q, key[i], value[i], exists=exists, own_last=True).flatten(0, 1)
             branch = ops.linear(y, layer.output)
-            h = self._norm(x, branch, layer.norms[1], self._eps, dtype)
+            h = norm(ops, x, branch, layer.norms[1], self._eps, dtype)
             branch = ops.linear(ops.gated_linear(h, layer.gate_up, "silu"), layer.down)
         return key, value
 
@@ -222,40 +202,13 @@ class FusedSmolVla:
     ) -> torch.Tensor:
         """Velocity [B, H, max_action_dim], noise minus actions."""
         ops, shape = self.operators, x.shape
-        length = prefix.exists.shape[1]
         hidden = ops.row_linear(
             x.to(constants.enter.dtype).flatten(0, 1), constants.enter, constants.time[step], "silu"
         )
         tokens = ops.linear(hidden, *self._time).float()
-        branch = None
-        for layer, key, value in zip(self._expert, prefix.keys, prefix.values, strict=True):
-            h = self._norm(tokens, branch, layer.norms[0], self._expert_eps, key.dtype)
-            y = ops.linear_parts(h, layer.qkv)
-            if layer.own:
-                q = ops.rope_cache(y, *prefix.positions, key, value, heads=self._heads, at=length)
-                assert q is not None
-                y = ops.attention(q, key, value, exists=prefix.joint, causal=True)
-            else:
-                none = key[:, :0]
-                q = ops.rope_cache(y, *constants.rows, none, none, heads=self._heads)
-                assert q is not None
-                y = ops.attention(q, key, value, exists=prefix.exists)
-            branch = ops.linear_parts(y.flatten(0, 1), layer.output)
-            h = self._norm(tokens, branch, layer.norms[1], self._expert_eps, key.dtype)
-            branch = ops.linear_parts(ops.gated_linear(h, layer.gate_up, "silu"), layer.down)
-        h = self._norm(tokens, branch, self._last, self._expert_eps, torch.float32)
+        h = self._expert(tokens, prefix, constants.rows)
         weight, bias = self._out
         return ops.row_linear(h.to(weight.dtype), weight, bias).float().view(shape)
-
-    def _norm(
-        self,
-        x: torch.Tensor,
-        branch: torch.Tensor | None,
-        scale: torch.Tensor,
-        eps: float,
-        dtype: torch.dtype,
-    ) -> torch.Tensor:
-        return self.operators.add_norm(x, branch, kind="rms", eps=eps, dtype=dtype, scale=scale)
 
 
 def _vision(layer: VisionLayer) -> tuple[torch.Tensor, torch.Tensor]:
@@ -264,11 +217,11 @@ def _vision(layer: VisionLayer) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts])
 
 
-def _packed(layer: DecoderLayer, own: bool) -> Packed:
+def _packed(layer: DecoderLayer, own: bool) -> Layer:
     attn, mlp = layer.self_attn, layer.mlp
     parts = (attn.q_proj, attn.k_proj, attn.v_proj) if own else (attn.q_proj,)
     norms = (layer.input_layernorm.weight, layer.post_attention_layernorm.weight)
-    return Packed(
+    return Layer(
         (norms[0].float(), norms[1].float()),
         torch.cat([p.weight for p in parts]),
         attn.o_proj.weight,

@@ -1,0 +1,271 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""SmolVLA's action expert in clusters, at the published width with few layers: against its twin in
+float64, then inside the model. Needs a Hopper GPU."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import nearness
+import numpy as np
+import pytest
+import torch
+
+from phyai_ros.engine import solver
+from phyai_ros.engine.kernels import head_attention, llama_expert
+from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels.llama_expert import Layer, LlamaExpert
+from phyai_ros.engine.layers.clusters import CLUSTERS
+from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
+from phyai_ros.engine.models.smolvla.model import FLOAT32, SmolVlaInputs, SmolVlaModel
+from phyai_ros.engine.runner import Runner
+from phyai_ros.engine.types import Observation
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import synthetic
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+HEADS, KV, D, EPS, WIDTH, MLP = 15, 5, 64, 1e-5, 768, 2048
+NOTHING = Observation({}, np.zeros(0), "")
+
+needs_hopper = pytest.mark.skipif(
+    not head_attention.fits(64, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
+)
+
+
+class Case:
+    """Random layers, every other one with own keys, and one request's rows and caches; what may not
+    be looked at is poison."""
+
+    def __init__(self, rand, depth, tokens, at, dtype):
+        def weight(out, width):
+            return rand(out, width, scale=width**-0.5, dtype=dtype)
+
+        self.tokens = tokens
+        self.layers, self.keys, self.values = [], [], []
+        for i in range(depth):
+            own = i % 2 == 0
+            norms = tuple(1 + rand(WIDTH, scale=0.2) for _ in range(2))
+            heads = HEADS + 2 * KV if own else HEADS
+            self.layers.append(
+                Layer(
+                    norms, weight(heads * D, WIDTH), weight(WIDTH, HEADS * D),
+                    weight(2 * MLP, WIDTH), weight(WIDTH, MLP), own,
+                )
+            )  # fmt: skip
+            for caches in (self.keys, self.values):
+                cache = rand(at + tokens * own, KV * D, dtype=dtype)
+                cache[at:] = torch.nan
+                caches.append(cache)
+        self.x = rand(tokens, WIDTH)
+        self.exists = torch.rand(at + tokens, device=DEVICE) > 0.1
+        self.exists[at:] = True
+        angles = [rand(tokens, D // 2) for _ in range(2)]
+        self.tables = [tuple(torch.cat([f, f], -1) for f in (a.cos(), a.sin())) for a in angles]
+
+    def expert(self, dependent=True):
+        return LlamaExpert(
+            self.layers, tokens=self.tokens, heads=HEADS, kv=KV, eps=EPS, dependent=dependent
+        )
+
+    def rest(self, expert):
+        """What a call takes besides x."""
+        return expert.over(self.keys, self.values), self.exists, *self.tables
+
+    def expected(self):
+        caches = ([t.double() for t in side] for side in (self.keys, self.values))
+        return llama_expert.reference(
+            self.x.double(), self.layers, *caches, self.exists, *self.tables, heads=HEADS, kv=KV,
+            eps=EPS,
+        )  # fmt: skip
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("tokens", "at"), [(50, 241), (50, 113), (64, 256), (41, 70), (1, 5)])
+def test_against_float64(rand, tokens, at, dtype):
+    case = Case(rand, 4, tokens, at, dtype)
+    expected, expert = case.expected(), case.expert()
+    found = expert(case.x, *case.rest(expert))
+    nearness.check(found, expected, 3e-3 if dtype == torch.float16 else 2e-2)
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
+    """16 layers, whose queries, keys, values and sums come from the kernel right in front."""
+    case = Case(rand, 16, 50, 241, torch.bfloat16)
+    plain, expert = case.expert(dependent=False), case.expert()
+    first = plain(case.x, *case.rest(plain))
+    rest = case.rest(expert)
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        expert(case.x, *rest)
+        torch.cuda.synchronize()
+        graph.capture_begin()
+        outs = [expert(case.x, *rest) for _ in range(3)]
+        graph.capture_end()
+    torch.cuda.synchronize()
+    different = torch.zeros((), dtype=torch.int64, device=DEVICE)
+    for _ in range(100):
+        for out in outs:
+            out.fill_(torch.nan)
+        graph.replay()
+        for out in outs:
+            different += (out != first).any()
+    assert int(different) == 0
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_more_keys_than_the_kernel_takes(rand):
+    case = Case(rand, 2, 50, 257, torch.bfloat16)
+    assert case.expert().over(case.keys, case.values) is None
+
+
+def adapter(batch=1, cameras=3, words=48):
+    """Of published widths, a few layers deep, in 16 bit."""
+    config = SmolVlaConfig.parse({"type": "smolvla"}, None, "published")
+    vlm = config.vlm
+    vlm = replace(vlm, vision=replace(vlm.vision, num_hidden_layers=1))
+    config = replace(config, vlm=vlm, num_vlm_layers=4)
+    model = synthetic._fill(
+        SmolVlaModel, config, DEVICE,
+        lambda n: torch.float32 if n.startswith(FLOAT32) else torch.bfloat16,
+    )  # fmt: skip
+    side = config.vlm.vision.image_size
+    mask = torch.ones(batch, words, dtype=torch.bool, device=DEVICE)
+    mask[:, words - words // 4 :] = False
+    inputs = SmolVlaInputs(
+        tuple(torch.rand(batch, 3, side, side, device=DEVICE) * 2 - 1 for _ in range(cameras)),
+        tuple(torch.ones(batch, dtype=torch.bool, device=DEVICE) for _ in range(cameras)),
+        torch.randint(0, 49000, (batch, words), device=DEVICE),
+        mask,
+        torch.randn(batch, config.max_state_dim, device=DEVICE),
+    )
+    spec = synthetic._spec("smolvla", config.chunk_size, config.max_action_dim, config.num_steps)
+    shape = config.chunk_size, config.max_action_dim
+    return synthetic.SyntheticAdapter(spec, model, "flow_backward", inputs, shape)
+
+
+def runner(given, choice=CLUSTERS):
+    """A runner that takes ``choice`` for the expert, and the names that it chose for."""
+    made, asked = Runner(given, DEVICE), []
+
+    def chosen(key, candidates):
+        asked.append(key)
+        return choice
+
+    made.operators.chosen = chosen
+    return made, asked
+
+
+def answer(made, noise, guide=None):
+    return torch.from_numpy(made.run([NOTHING] * len(noise), noise, guide)[0].normalised)
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("cameras", [1, 3])
+def test_in_the_model(cameras):
+    given = adapter(cameras=cameras)
+    noise = torch.randn(given.noise_shape(1))
+    made, _ = runner(given)
+    made.capture(NOTHING)
+    uncaptured, asked = runner(given)
+    uncaptured.operators.table = made.operators.table  # what was measured for other operators
+    eager = answer(uncaptured, noise)
+    assert len(asked) == 10
+    for _ in range(20):
+        assert torch.equal(answer(made, noise), eager)  # a replay gives the eager run's bits
+    assert made.replayed == 20
+    by_layers = answer(runner(given, "library")[0], noise)
+    reference = answer(Runner(given, DEVICE, "reference"), noise)
+    given.model.float()
+    exact = answer(Runner(given, DEVICE, "reference"), noise)
+    largest = exact.abs().max()
+    own, layers, ours = (float((y - exact).abs().max() / largest)
+                         for y in (reference, by_layers, eager))  # fmt: skip
+    print(f"reference {own:.1e}, by layers {layers:.1e}, clusters {ours:.1e}")
+    assert ours < max(1.25 * own, 1e-3)
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_eager_requests_one_behind_the_other():
+    """What the kernels fetch before they wait was written by the request they belong to."""
+    given = adapter()
+    made, _ = runner(given)
+    plain_inputs = given.inputs
+    noise = torch.randn(given.noise_shape(1))
+    others = [
+        replace(plain_inputs, images=tuple(t.roll(i, -1) for t in plain_inputs.images))
+        for i in range(6)
+    ]
+
+    def answers(made):
+        out = []
+        for inputs in others:
+            given.inputs = inputs
+            out.append(answer(made, noise))
+        return out
+
+    first = answers(made)
+    plain, _ = runner(given)
+    plain.operators.dependent = False
+    plain.model = given.model.fused(plain.operators)
+    for one, other in zip(first, answers(plain), strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(first[0], first[1])
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_guided_requests():
+    given = adapter()
+    noise = torch.randn(given.noise_shape(1))
+    guide = solver.RtcIdentity(torch.randn_like(noise), torch.rand_like(noise))
+    made, asked = runner(given)
+    made.capture(NOTHING)
+    found, expected = (answer(r, noise, guide) for r in (made, Runner(given, DEVICE, "reference")))
+    assert (found - expected).abs().max() / expected.abs().max() < 3e-2
+    assert made.replayed == 1
+    assert asked
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("options", [{"batch": 2}, {"cameras": 4}])
+def test_other_requests_go_layer_by_layer(options):
+    given = adapter(**options)
+    made, asked = runner(given)
+    answer(made, torch.randn(given.noise_shape(options.get("batch", 1))))
+    assert not asked
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_a_compiler_that_fails_is_told_once_and_costs_nothing(monkeypatch, caplog):
+    def refuse(*_, **__):
+        raise CudaError("no such architecture")
+
+    given = adapter()
+    noise = torch.randn(given.noise_shape(1))
+    expected = answer(runner(given, "library")[0], noise)
+    monkeypatch.setattr(llama_expert, "HeadAttention", refuse)
+    made, asked = runner(given)
+    for _ in range(2):
+        assert torch.equal(answer(made, noise), expected)
+    assert not asked
+    assert caplog.text.count("no such architecture") == 1
+
+
+def test_other_sizes_and_devices_are_not_served():
+    norms = (torch.ones(WIDTH), torch.ones(WIDTH))
+    shapes = ((1600, WIDTH), (WIDTH, 960), (4096, WIDTH), (WIDTH, MLP))
+    layer = Layer(norms, *(torch.zeros(s, dtype=torch.bfloat16) for s in shapes), own=True)
+    assert not llama_expert.fits([layer], 50, HEADS, KV)  # on the CPU
+    assert llama_expert.form("rope", layer.qkv, d=D, heads=HEADS, kv=KV) is not None
+    assert llama_expert.form("rope", layer.qkv[:, :720], d=D, heads=HEADS, kv=KV) is None
+    assert llama_expert.form("output", layer.output).k == 1024  # filled
