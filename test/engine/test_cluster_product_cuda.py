@@ -44,6 +44,7 @@ FORMS = [
     Form(960, 768, 2, 1, 16, "rope", "rms", d=64, heads=15, kv=0),
     Form(4096, 768, 1, 4, 32, "gated", "rms", "silu", registers=128),
     Form(768, 960, 3, 1, 24, "residual"),
+    Form(768, 2304, 6, 1, 24, "residual"),
 ]
 
 
@@ -114,6 +115,19 @@ def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
         assert error < bound, (float(error), (one.double() - other).abs().amax(1).tolist())
     again = run(form, source, weight, options, rows, product)
     for one, other in zip(found, again, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_stream_begins() -> None:
+    torch.manual_seed(0)
+    form = Form(768, 2304, 6, 1, 24, "residual")
+    source, weight, options = case(form, 50, torch.bfloat16)
+    product = ClusterProduct(weight, form)
+    zero = torch.zeros_like(options.pop("x"))
+    expected = run(form, source, weight, {**options, "x": zero}, 50, product)
+    nothing = torch.full_like(zero, torch.nan)
+    found = run(form, source, weight, {**options, "x": nothing, "begins": True}, 50, product)
+    for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
 
 

@@ -95,7 +95,7 @@ class _Given(ctypes.Structure):
         *((n, c_uint64) for n in (
             "x_in", "scale", "sums", "bias", "gate", "x", "out", "key", "value", "cosine", "sine",
         )),
-        ("rows", c_int), ("eps", c_float),
+        ("rows", c_int), ("begins", c_int), ("eps", c_float),
     )  # fmt: skip
 
 
@@ -150,20 +150,21 @@ class ClusterProduct:
         cos: torch.Tensor | None = None,
         sin: torch.Tensor | None = None,
         eps: float = 0.0,
+        begins: bool = False,
     ) -> None:
         """source: fragments of k columns; in front of a norm, of the residual stream times
         ``COPY``. out: fragments, 16 bit, or [rows, n]; of "residual", the stream's copy. x: the
-        stream, groups of n columns, changed in place. scale [k], bias and gate [n], float32; a
-        norm's shift is a bias, ``through(weight, shift)``. sums: of ``sums_of``, for a layer norm.
-        key, value: [>= rows, kv d], written from their first row on. cos, sin: float32 [rows,
-        d]."""
+        stream, groups of n columns, changed in place, or where it ``begins`` only written. scale
+        [k], bias and gate [n], float32; a norm's shift is a bias, ``through(weight, shift)``. sums:
+        of ``sums_of``, for a layer norm. key, value: [>= rows, kv d], written from their first row
+        on. cos, sin: float32 [rows, d]."""
 
         def at(t: torch.Tensor | None) -> int:
             return 0 if t is None else t.data_ptr()
 
         given = _Given(
             self._map, at(source), at(scale), at(sums), at(bias), at(gate), at(x), at(out), at(key),
-            at(value), at(cos), at(sin), rows, eps,
+            at(value), at(cos), at(sin), rows, begins, eps,
         )  # fmt: skip
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
 

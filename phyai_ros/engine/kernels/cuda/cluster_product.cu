@@ -64,7 +64,7 @@ struct Given {
   u16* value;
   const float* cosine;  // [rows, D]
   const float* sine;
-  int rows;
+  int rows, begins;  // begins: RESIDUAL: what the stream was does not count
   float eps;
 };
 
@@ -321,7 +321,10 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #if EPILOGUE == RESIDUAL
   Float4 old[OWN];
 #pragma unroll
-  for (u32 j = 0; j < OWN; j++) old[j] = *group_at(g.x, column_of(tile, owned(rank, j)), tid);
+  for (u32 j = 0; j < OWN; j++) {
+    old[j] = {};
+    if (!g.begins) old[j] = *group_at(g.x, column_of(tile, owned(rank, j)), tid);
+  }
 #endif
   if (BLOCKS > 1) bar_wait_cluster(joined, 0);
   const u8* here = dynamic + (received - weights) + own_group * RECEIVED_BYTES;
