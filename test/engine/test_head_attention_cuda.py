@@ -65,7 +65,7 @@ def test_rows(rand, dtype, rows, keys):
 
 @needs_hopper
 @pytest.mark.parametrize("missing", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("keys", [1, 15, 16, 17, 63, 65, 151, 170, 255, 256])
+@pytest.mark.parametrize("keys", [1, 15, 16, 17, 63, 65, 151, 170, 257, 500])
 def test_keys(rand, keys, missing):
     case = Case(rand, keys, missing=missing)
     if missing:
@@ -87,7 +87,7 @@ def test_heads_that_share_keys(rand, d, constant, dependent):
 @needs_hopper
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("prefix", [1, 70, 241, 256])
+@pytest.mark.parametrize("prefix", [1, 70, 241, 448])
 @pytest.mark.parametrize("rows", [1, 9, 50, 64])
 def test_own_keys_behind_a_prefix(rand, dtype, causal, prefix, rows):
     """Queries as a product leaves them; those of missing rows are poison."""

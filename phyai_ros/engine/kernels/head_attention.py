@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Attention of one request's few queries to few keys, a block a head, in one launch
-(``cuda/head_attention.cu``), on Hopper.
+"""Attention of one request's few queries to few keys, a block for a head's 16 queries, in one
+launch (``cuda/head_attention.cu``), on Hopper.
 
 Keys and values that are there for the whole request are in shared memory before the kernel in front
 has ended. Outputs are in the order of fragments (``fragments``), as the next product takes them.
@@ -15,12 +15,11 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda, attention
-from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import ROWS, into_fragments
 
-MOST_KEYS = 256
-"""Of a box of the copy engine, and of one product."""
-_MOST_TOGETHER = 320
+_BOX = 64
+"""Keys that the copy engine brings at once."""
+MOST_KEYS = 512
 _FILES = ("hopper.cuh", "head_attention.cu")
 
 
@@ -37,13 +36,11 @@ def fits(
 ) -> bool:
     """Whether the kernel was written for ``rows`` queries of d columns to ``keys`` keys, of which
     the last ``own`` come from the kernel in front."""
-    boxes = _box(keys - own), _box(own)
     return (
         d in (16, 32, 48, 64)
         and keys >= 1
         and 0 <= own <= keys
-        and max(boxes) <= MOST_KEYS
-        and sum(boxes) <= _MOST_TOGETHER
+        and _boxes(keys - own) + _boxes(own) <= MOST_KEYS
         and 1 <= rows <= ROWS
         and dtype in (torch.float16, torch.bfloat16)
         and device.type == "cuda"
@@ -51,9 +48,9 @@ def fits(
     )
 
 
-def _box(keys: int) -> int:
-    """In sixteens, as a step of the product of the values is."""
-    return -(-keys // 16) * 16
+def _boxes(keys: int) -> int:
+    """In whole boxes."""
+    return -(-keys // _BOX) * _BOX
 
 
 @lru_cache(maxsize=64)
@@ -69,10 +66,7 @@ def _kernel(
             "FRAGMENTS": int(fragments), "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent),
         },
-        cluster=1, threads=128, shared=2 * (prefix + own) * 128 + 32,
-        products=(
-            *(product(n) for n in sorted({prefix, own} - {0})), product(64, by_columns=True),
-        ),
+        cluster=1, threads=128, shared=2 * (prefix + own) * 128 + 32 + 4 * (d * 64 + 128),
     )  # fmt: skip
 
 
@@ -97,8 +91,9 @@ class HeadAttention:
             raise ValueError(f"keys {tuple(key.shape)}, but values {tuple(value.shape)}")
         prefix = len(key) - own
         self._kernel = _kernel(
-            d, _box(prefix), _box(own), causal, fragments, key.dtype, dependent, key.get_device()
-        )
+            d, _boxes(prefix), _boxes(own), causal, fragments, key.dtype, dependent,
+            key.get_device(),
+        )  # fmt: skip
         self._prefix, self._own, self._fragments = prefix, own, fragments
         self._maps = (
             *self._mapped(key[:prefix], value[:prefix]), *self._mapped(key[prefix:], value[prefix:])
@@ -108,9 +103,7 @@ class HeadAttention:
 
     @staticmethod
     def _mapped(*tensors: torch.Tensor) -> tuple[_cuda.TensorMap, ...]:
-        return tuple(
-            _cuda.tensor_map(t, _box(len(t))) if len(t) else _cuda.TensorMap() for t in tensors
-        )
+        return tuple(_cuda.tensor_map(t, _BOX) if len(t) else _cuda.TensorMap() for t in tensors)
 
     def __call__(
         self, q: torch.Tensor, *, out: torch.Tensor, rows: int | None = None,
@@ -130,7 +123,7 @@ class HeadAttention:
             q.stride(0), rows, self._prefix, self._own, width // own,
             self._d**-0.5 * 1.4426950408889634,
         )  # fmt: skip
-        self._kernel.launch(width // self._d, given, dependent=self._dependent)
+        self._kernel.launch(width // self._d * -(-rows // 16), given, dependent=self._dependent)
 
 
 def reference(
