@@ -22,19 +22,21 @@ class StageClock:
         self.start()
 
     def start(self) -> None:
-        """A new request; its marks are set on the stream that is current now."""
+        """A new request."""
         self._names.clear()
         self._begin = time.perf_counter()
-        if self._cuda:
-            self._stream = torch.cuda.current_stream()
+        self._stream = None
 
     def mark(self, stage: str) -> None:
-        """The stage is over."""
+        """The stage is over. Marks are set on the stream that is current at the first one: asking
+        for it takes longer than setting them."""
         at = len(self._names)
         self._names.append(stage)
         if at == len(self._marks):
             self._marks.append(torch.cuda.Event(enable_timing=True) if self._cuda else 0.0)
         if self._cuda:
+            if self._stream is None:
+                self._stream = torch.cuda.current_stream()
             self._marks[at].record(self._stream)
         else:
             self._marks[at] = time.perf_counter()

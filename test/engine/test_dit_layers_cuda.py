@@ -15,7 +15,7 @@ from phyai_ros.engine.kernels._cuda import CudaError
 from phyai_ros.engine.kernels.dit_layers import DitLayers, Layer
 from phyai_ros.engine.kernels.dit_product import DitProduct, Form, Stream, stream_of
 from phyai_ros.engine.kernels.fragments import from_fragments, from_groups, into_fragments
-from phyai_ros.engine.models.gr00t_n17.fused_dit import CLUSTERS
+from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
@@ -227,7 +227,7 @@ def test_in_the_model(words):
     noise = torch.randn(adapter.noise_shape(1))
     made, asked = runner(adapter)
     made.capture(NOTHING)
-    assert made.model._dit.clusters is not None
+    assert made.model._dit.clusters.kernels is not None
     replayed = [answer(made, noise) for _ in range(20)]
     assert made.replayed == 20
     made.release()
@@ -251,7 +251,7 @@ def test_in_the_model(words):
 @needs_hopper
 @pytest.mark.cuda
 def test_more_keys_than_a_block_holds_and_batches_go_operator_by_operator():
-    for adapter, batch in ((groot(200), 1), (groot(batch=2), 2)):
+    for adapter, batch in ((groot(500), 1), (groot(batch=2), 2)):
         made, asked = runner(adapter)
         answer(made, torch.randn(adapter.noise_shape(batch)))
         assert not asked

@@ -5,10 +5,18 @@ what is launched on what, in which order, needs no GPU to be right."""
 import nearness
 import pytest
 import torch
+from torch.nn import functional as F
 
-from phyai_ros.engine.kernels import cluster_attention, cluster_product, gemma_expert, regroup
+from phyai_ros.engine.kernels import (
+    add_norm,
+    cluster_attention,
+    cluster_product,
+    gemma_expert,
+    regroup,
+    stream_linear,
+)
 from phyai_ros.engine.kernels.fragments import into_fragments, into_groups
-from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Vectors
+from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Linear, Vectors
 
 DEVICE = torch.device("cpu")
 HEADS, D, WIDTH, MLP, EPS = 2, 64, 128, 256, 1e-6
@@ -42,10 +50,13 @@ def twins(monkeypatch):
     for name, twin in (("ClusterProduct", ProductTwin), ("ClusterAttention", AttentionTwin)):
         monkeypatch.setattr(gemma_expert, name, twin)
     monkeypatch.setattr(cluster_attention, "fits", lambda d, *_: d == D)
-    monkeypatch.setattr(
-        regroup, "fused_into", lambda x, dtype, **_: regroup.reference_into(x, dtype)
-    )
-    monkeypatch.setattr(regroup, "fused_from", lambda x, rows, **_: regroup.reference_from(x, rows))
+
+    def no_options(twin):
+        return lambda *given, dependent: twin(*given)
+
+    for module in (regroup, stream_linear):
+        monkeypatch.setattr(module, "fused_into", no_options(module.reference_into))
+    monkeypatch.setattr(stream_linear, "fused_out", no_options(stream_linear.reference_out))
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
@@ -68,20 +79,30 @@ def test_against_the_twin(rand, twins, adaptive, tokens):
               weight(WIDTH, MLP))
         for _ in range(2)
     ]  # fmt: skip
-    steps = [[vectors() for _ in range(4)] for _ in range(3)]
-    x, angle = wide(tokens, WIDTH), wide(1, tokens, D // 2)
+    steps = [[vectors() for _ in range(5)] for _ in range(3)]
+    angle = wide(1, tokens, D // 2)
     cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
     key, value = (wide(2, 1, 1, at + tokens, D) for _ in range(2))
     exists = torch.rand(1, at + tokens) > 0.2
+    enter, leave = (Linear(weight(*s), wide(s[0])) for s in ((WIDTH, 7), (7, WIDTH)))
     expert = GemmaExpert(layers, tokens=tokens, heads=HEADS, eps=EPS, dependent=True)
     assert expert.takes(at, tokens)
     assert not expert.takes(at, tokens + 1)
     assert not expert.takes(cluster_attention.LONGEST_PREFIX + 1, tokens)
     past = expert.over(key[:, 0, 0], value[:, 0, 0], at=at)
-    for norms, folded in zip(steps, expert.folded(steps), strict=True):
-        expected = gemma_expert.reference(
-            x, layers, norms, key.clone(), value.clone(), exists, cos, sin, heads=HEADS, at=at,
-            eps=EPS,
+    actions = wide(tokens, 7)
+    rows = F.linear(actions, *enter)
+    for norms, folded in zip(steps, expert.folded(steps, leave), strict=True):
+        h = gemma_expert.reference(
+            rows, layers, norms[:-1], key.clone(), value.clone(), exists, cos, sin, heads=HEADS,
+            at=at, eps=EPS,
         )  # fmt: skip
-        found = expert(x, past, exists[0], cos[0], sin[0], folded)
-        nearness.check(found, expected, 1e-5)  # shifts go through the weights in float32
+        scale, shift, _ = norms[-1]
+        h = add_norm.reference(
+            h, None, kind="rms", eps=EPS, dtype=h.dtype, scale=scale, shift=shift
+        )
+        for given in ((actions, enter), (rows,)):
+            stream = expert.enter(*given)
+            expert(stream, past, exists[0], cos[0], sin[0], folded.norms)
+            found = expert.leave(stream, folded.leave)
+            nearness.check(found, F.linear(h, *leave), 1e-5)  # shifts go through in float32

@@ -3,6 +3,7 @@
 float64, then inside pi0 and pi0.5. Needs a Hopper GPU."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import torch
 from phyai_ros.engine import solver
 from phyai_ros.engine.kernels import cluster_attention, gemma_expert
 from phyai_ros.engine.kernels._cuda import CudaError
-from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Vectors
+from phyai_ros.engine.kernels.fragments import from_groups
+from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Linear, Vectors
+from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.models.paligemma.family import storage_dtype
-from phyai_ros.engine.models.paligemma.fused_expert import CLUSTERS
 from phyai_ros.engine.models.pi0.model import Pi0
 from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.runner import Runner
@@ -27,6 +29,7 @@ import synthetic
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEADS, EPS = 8, 1e-6
+NO_LINEAR = Linear(torch.zeros(32, 1024, device=DEVICE), torch.zeros(32, device=DEVICE))
 NOTHING = Observation({}, np.zeros(0), "")
 
 needs_hopper = pytest.mark.skipif(
@@ -68,8 +71,14 @@ class Case:
     def rest(self, expert):
         """What a call takes besides x."""
         past = expert.over(self.key[:, 0, 0], self.value[:, 0, 0], at=self.at)
-        (norms,) = expert.folded([self.norms])
-        return past, self.exists[0], self.cos[0], self.sin[0], norms
+        (folded,) = expert.folded([[*self.norms, self.norms[0]]], NO_LINEAR)
+        return past, self.exists[0], self.cos[0], self.sin[0], folded.norms
+
+    def run(self, expert, rest):
+        """-> x after the last layer."""
+        stream = expert.enter(self.x)
+        expert(stream, *rest)
+        return from_groups(stream.groups, self.tokens)
 
     def expected(self):
         return gemma_expert.reference(
@@ -86,7 +95,7 @@ class Case:
 def test_against_float64(rand, tokens, at, dtype, adaptive):
     case = Case(rand, 2, tokens, at, dtype, adaptive)
     expected, expert = case.expected(), case.expert()
-    found = expert(case.x, *case.rest(expert))
+    found = case.run(expert, case.rest(expert))
     nearness.check(found, expected, 3e-3 if dtype == torch.float16 else 2e-2)
 
 
@@ -96,14 +105,14 @@ def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
     """18 layers, whose queries, keys, values and sums come from the kernel right in front."""
     case = Case(rand, 18, 50, 816, torch.float16)
     plain, expert = case.expert(dependent=False), case.expert()
-    first = plain(case.x, *case.rest(plain))
+    first = case.run(plain, case.rest(plain))
     rest = case.rest(expert)
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        expert(case.x, *rest)
+        case.run(expert, rest)
         torch.cuda.synchronize()
         graph.capture_begin()
-        outs = [expert(case.x, *rest) for _ in range(3)]
+        outs = [case.run(expert, rest) for _ in range(3)]
         graph.capture_end()
     torch.cuda.synchronize()
     different = torch.zeros((), dtype=torch.int64, device=DEVICE)
@@ -135,8 +144,10 @@ def flow(family, tokens, batch=1):
 
 
 def runner(adapter, choice=CLUSTERS):
-    """A runner that takes ``choice`` for the expert, and the names that it chose for."""
+    """A runner that takes ``choice`` for the expert and measures nothing; and the names that it
+    chose for."""
     made, asked = Runner(adapter, DEVICE), []
+    made.operators.tuning = nullcontext
 
     def chosen(key, candidates):
         asked.append(key)
@@ -160,9 +171,8 @@ def test_in_the_model(family, tokens):
     made, _ = runner(adapter)
     made.capture(NOTHING)
     uncaptured, asked = runner(adapter)
-    uncaptured.operators.table = made.operators.table  # what was measured for other operators
     eager = answer(uncaptured, noise)
-    assert uncaptured.model.expert.clusters is not None
+    assert uncaptured.model.expert.clusters.kernels is not None
     assert len(asked) == 10
     for _ in range(20):
         assert torch.equal(answer(made, noise), eager)  # a replay gives the eager run's bits

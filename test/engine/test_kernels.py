@@ -18,6 +18,7 @@ from phyai_ros.engine.kernels import (
     rope_cache,
     row_linear,
     skinny_linear,
+    stream_linear,
 )
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -164,6 +165,21 @@ def test_regroup(rand, dependent, rows):
     assert torch.equal(regroup.reference_from(groups, rows), x)
 
 
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("rows", "narrow", "width"), [(1, 7, 48), (50, 32, 1024), (64, 33, 144)])
+def test_stream_linear(rand, dependent, rows, narrow, width):
+    x, weight, bias = rand(rows, narrow), rand(width, narrow), rand(width)
+    stream, copy = stream_linear.fused_into(x, weight, bias, torch.float16, dependent=dependent)
+    expected = stream_linear.reference_into(*wide(x, weight, bias), torch.float64)
+    check(stream, expected[0], torch.float32)
+    check(copy, expected[1], torch.float16)
+    weight, bias = rand(narrow, width), rand(narrow)
+    found = stream_linear.fused_out(stream, rows, weight, bias, 1e-6, dependent=dependent)
+    expected = stream_linear.reference_out(stream.double(), rows, *wide(weight, bias), 1e-6)
+    check(found, expected, torch.float32)
+
+
 @pytest.mark.parametrize("name", ["flow_forward", "flow_backward"])
 def test_flow_steps_are_the_solvers_own(rand, name):
     """The fused step's definition, repeated, against the solver with the same guide."""
@@ -198,6 +214,8 @@ def test_rope_cache(rand, dtype, dependent, heads, kv, parts, norm):
     cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
     norms = (rand(d), rand(d)) if norm else None
     found = [torch.zeros(batch, kv, longest, d, dtype=dtype, device=DEVICE) for _ in range(2)]
+    if norm:  # a cache in another order
+        found = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in found]
     expected = [t.double() for t in found]
     norms64 = None if norms is None else (norms[0].double(), norms[1].double())
     want = rope_cache.reference(

@@ -23,6 +23,7 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     rope_cache,
     row_linear,
     skinny_linear,
+    stream_linear,
 )
 
 pytestmark = pytest.mark.skipif(_triton.INTERPRETED, reason="the interpreter compiles nothing")
@@ -92,6 +93,11 @@ KERNELS = {
         {"DEPTH_PER_SPLIT": 512, "LINES": 8, "ROWS": 64, "COLUMNS": 32, "DEPTH": 64,
          "HAS_BIAS": False, "ACTIVATION": "", "IEEE": False},
     ),
+    "stream_into": (
+        stream_linear.into_kernel, {"copy_ptr": HALF}, {"WIDE": 32, "COLUMNS": 128,
+                                                        "SHARE": 2.0**-6},
+    ),
+    "stream_out": (stream_linear.out_kernel, {"eps": "fp32"}, {"WIDE": 1024, "COLUMNS": 4}),
 }  # fmt: skip
 
 

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.kernels import head_attention, llama_expert
+from phyai_ros.engine.kernels import head_attention, llama_expert, split_linear
 from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels.fragments import from_fragments, from_groups
 from phyai_ros.engine.kernels.llama_expert import Layer, LlamaExpert
 from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import synthetic
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-HEADS, KV, D, EPS, WIDTH, MLP = 15, 5, 64, 1e-5, 768, 2048
+HEADS, KV, D, EPS, WIDTH, MLP, ACTIONS = 15, 5, 64, 1e-5, 768, 2048, 32
 NOTHING = Observation({}, np.zeros(0), "")
 
 needs_hopper = pytest.mark.skipif(
@@ -57,7 +58,11 @@ class Case:
                 cache = rand(at + tokens * own, KV * D, dtype=dtype)
                 cache[at:] = torch.nan
                 caches.append(cache)
-        self.x = rand(tokens, WIDTH)
+        self.x = rand(tokens, ACTIONS)
+        self.hidden, self.enter, self.leave = (
+            (rand(out, width, scale=width**-0.5), rand(out))
+            for out, width in ((WIDTH, ACTIONS), (WIDTH, WIDTH), (ACTIONS, WIDTH))
+        )
         self.exists = torch.rand(at + tokens, device=DEVICE) > 0.1
         self.exists[at:] = True
         angles = [rand(tokens, D // 2) for _ in range(2)]
@@ -65,25 +70,27 @@ class Case:
 
     def expert(self, dependent=True):
         return LlamaExpert(
-            self.layers, tokens=self.tokens, heads=HEADS, kv=KV, eps=EPS, dependent=dependent
-        )
+            self.layers, self.enter, self.leave, tokens=self.tokens, heads=HEADS, kv=KV, eps=EPS,
+            dependent=dependent,
+        )  # fmt: skip
 
     def rest(self, expert):
         """What a call takes besides x."""
-        return expert.over(self.keys, self.values), self.exists, *self.tables
+        past = expert.over(self.keys, self.values)
+        return self.hidden, past, self.exists, *self.tables
 
     def expected(self):
         caches = ([t.double() for t in side] for side in (self.keys, self.values))
         return llama_expert.reference(
-            self.x.double(), self.layers, *caches, self.exists, *self.tables, heads=HEADS, kv=KV,
-            eps=EPS,
+            self.x.double(), self.layers, self.hidden, self.enter, self.leave, *caches, self.exists,
+            *self.tables, heads=HEADS, kv=KV, eps=EPS,
         )  # fmt: skip
 
 
 @needs_hopper
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("tokens", "at"), [(50, 241), (50, 113), (64, 256), (41, 70), (1, 5)])
+@pytest.mark.parametrize(("tokens", "at"), [(50, 241), (50, 113), (64, 448), (41, 70), (1, 5)])
 def test_against_float64(rand, tokens, at, dtype):
     case = Case(rand, 4, tokens, at, dtype)
     expected, expert = case.expected(), case.expert()
@@ -119,8 +126,28 @@ def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
 
 @needs_hopper
 @pytest.mark.cuda
+@pytest.mark.parametrize("tokens", [1, 50, 64])
+def test_what_enters_is_as_good_as_float32(rand, tokens):
+    """Of the two launches in front of the layers, in bfloat16."""
+    case = Case(rand, 1, tokens, 70, torch.bfloat16)
+    expert = case.expert()
+    weight, bias = case.hidden
+    split_linear.fused_rows(case.x, weight, bias, out=expert._split)
+    wide = (t.double() for t in (case.x, weight, bias))
+    hidden = torch.nn.functional.silu(torch.nn.functional.linear(*wide))
+    high, _, low = from_fragments(expert._split.double(), tokens).chunk(3, 1)
+    nearness.check(high + low, hidden, 3e-5)
+    enter, bias = expert._enter
+    enter(expert._split, rows=tokens, x=expert._x, out=expert._copy, bias=bias, begins=True)
+    weight, bias = (t.double() for t in case.enter)
+    found = from_groups(expert._x, tokens)
+    nearness.check(found, torch.nn.functional.linear(hidden, weight, bias), 3e-5)
+
+
+@needs_hopper
+@pytest.mark.cuda
 def test_more_keys_than_the_kernel_takes(rand):
-    case = Case(rand, 2, 50, 257, torch.bfloat16)
+    case = Case(rand, 2, 50, 449, torch.bfloat16)
     assert case.expert().over(case.keys, case.values) is None
 
 
@@ -236,7 +263,7 @@ def test_guided_requests():
 
 @needs_hopper
 @pytest.mark.cuda
-@pytest.mark.parametrize("options", [{"batch": 2}, {"cameras": 4}])
+@pytest.mark.parametrize("options", [{"batch": 2}, {"cameras": 8}])
 def test_other_requests_go_layer_by_layer(options):
     given = adapter(**options)
     made, asked = runner(given)
@@ -265,7 +292,8 @@ def test_other_sizes_and_devices_are_not_served():
     norms = (torch.ones(WIDTH), torch.ones(WIDTH))
     shapes = ((1600, WIDTH), (WIDTH, 960), (4096, WIDTH), (WIDTH, MLP))
     layer = Layer(norms, *(torch.zeros(s, dtype=torch.bfloat16) for s in shapes), own=True)
-    assert not llama_expert.fits([layer], 50, HEADS, KV)  # on the CPU
-    assert llama_expert.form("rope", layer.qkv, d=D, heads=HEADS, kv=KV) is not None
-    assert llama_expert.form("rope", layer.qkv[:, :720], d=D, heads=HEADS, kv=KV) is None
-    assert llama_expert.form("output", layer.output).k == 1024  # filled
+    enter, leave = torch.zeros(WIDTH, WIDTH), torch.zeros(ACTIONS, WIDTH)
+    assert not llama_expert.fits([layer], enter, leave, 50, HEADS, KV)  # on the CPU
+    assert llama_expert.form("rope", (1600, WIDTH), d=D, heads=HEADS, kv=KV) is not None
+    assert llama_expert.form("rope", (1600, 720), d=D, heads=HEADS, kv=KV) is None
+    assert llama_expert.form("output", (WIDTH, 960)).k == 1024  # filled

@@ -21,6 +21,7 @@ import torch
 _log = logging.getLogger(__name__)
 _SOURCES = Path(__file__).parent / "cuda"
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in percent
 _CLUSTER, _DEPENDENT = 4, 6  # CUlaunchAttributeID
 _TYPES = {torch.float16: 6, torch.bfloat16: 9}  # CUtensorMapDataType
 _SWIZZLE_128, _L2_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
@@ -150,6 +151,9 @@ class Kernel:
         _check(_driver().cuModuleLoadData(byref(self._module), code))
         _check(_driver().cuModuleGetFunction(byref(self._function), self._module, name.encode()))
         _check(_driver().cuFuncSetAttribute(self._function, _DYNAMIC_SHARED, shared))
+        # A multiprocessor divides its memory anew only when nothing runs on it: kernels that are to
+        # stand side by side ask for the same.
+        _check(_driver().cuFuncSetAttribute(self._function, _CARVEOUT, 100))
         self._cluster, self._threads, self._shared = cluster, threads, shared
 
     def _config(self, blocks: int, attributes: ctypes.Array[_Attribute]) -> _Config:

@@ -23,6 +23,7 @@ from phyai_ros.engine.kernels import (
     gated_linear,
     regroup,
     rope_cache,
+    stream_linear,
 )
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, through
@@ -54,6 +55,20 @@ class Folded(NamedTuple):
     gate: torch.Tensor | None
 
 
+class Linear(NamedTuple):
+    """weight [out, in], bias [out]; float32."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+
+class FoldedStep(NamedTuple):
+    """norms: two a layer. leave: what stands behind the final norm, that norm in it."""
+
+    norms: list[Folded]
+    leave: Linear
+
+
 @dataclass(frozen=True)
 class Layer:
     """One layer's weights [out, in]: packed queries, keys and values; output; gate and up; down."""
@@ -71,6 +86,13 @@ class Past(NamedTuple):
     attend: ClusterAttention
     key: torch.Tensor
     value: torch.Tensor
+
+
+class Stream(NamedTuple):
+    """The residual stream, groups in float32, and its copy in 16 bits, fragments."""
+
+    groups: torch.Tensor
+    copy: torch.Tensor
 
 
 def reference(
@@ -184,18 +206,23 @@ class GemmaExpert:
             for width in (weight.shape[1], weight.shape[1], hidden)
         )
 
-    def folded(self, steps: Sequence[Sequence[Vectors]]) -> list[list[Folded]]:
-        """Of every step, two norms a layer -> the same as the kernels read them."""
+    def folded(self, steps: Sequence[Sequence[Vectors]], leave: Linear) -> list[FoldedStep]:
+        """Of every step, two norms a layer and the final one, behind which ``leave`` stands, as the
+        kernels read them."""
         weights = [w for x in self._layers for w in (x.qkv, x.gate_up)]
-        out: list[list[Folded]] = [[] for _ in steps]
+        out = []
+        for step in steps:
+            scale, shift, _ = step[-1]
+            bias = leave.bias if shift is None else leave.bias + through(leave.weight, shift)
+            out.append(FoldedStep([], Linear(leave.weight * scale, bias)))
         for i, weight in enumerate(weights):
             shifts = [s for step in steps if (s := step[i].shift) is not None]
             biases = None
             if shifts:
                 biases = through(weight, torch.stack(shifts, dim=1)).t().contiguous()
             for j, step in enumerate(steps):
-                bias = None if biases is None else biases[j]
-                out[j].append(Folded(step[i].scale, bias, step[i].gate))
+                mine = None if biases is None else biases[j]
+                out[j].norms.append(Folded(step[i].scale, mine, step[i].gate))
         return out
 
     def takes(self, at: int, tokens: int) -> bool:
@@ -212,25 +239,37 @@ class GemmaExpert:
             for k, v in zip(key, value, strict=True)
         ]  # fmt: skip
 
+    def enter(self, x: torch.Tensor, linear: Linear | None = None) -> Stream:
+        """x [tokens, width], or what ``linear`` makes it of; float32, contiguous."""
+        dtype, dependent = self._hidden.dtype, self._dependent
+        if linear is None:
+            return Stream(*regroup.fused_into(x, dtype, dependent=dependent))
+        return Stream(*stream_linear.fused_into(x, *linear, dtype, dependent=dependent))
+
+    def leave(self, stream: Stream, linear: Linear) -> torch.Tensor:
+        """linear: ``FoldedStep.leave``. -> [tokens, out] float32."""
+        return stream_linear.fused_out(
+            stream.groups, self.tokens, *linear, self._eps, dependent=self._dependent
+        )
+
     def __call__(
         self,
-        x: torch.Tensor,
+        stream: Stream,
         past: Sequence[Past],
         exists: torch.Tensor,
         cos: torch.Tensor,
         sin: torch.Tensor,
         norms: Sequence[Folded],
-    ) -> torch.Tensor:
-        """x [tokens, width] float32, contiguous. past: of ``over``. exists bool [at + tokens]. cos,
-        sin float32 [tokens, d]. -> x after the last layer, in front of the final norm.
+    ) -> None:
+        """stream: of ``enter``, taken through every layer in place. past: of ``over``. exists bool
+        [at + tokens]. cos, sin float32 [tokens, d].
 
         The prefix and ``exists`` are read before the kernels in front have ended, by kernels that
         start before those in front of them have. So some launch that is not early has to stand
         between what writes the two and this call: it began when they had been written, and what
         comes behind it begins later still. ``norms`` and weights are of the load.
         """
-        rows, eps, dependent = self.tokens, self._eps, self._dependent
-        x, copy = regroup.fused_into(x, self._hidden.dtype, dependent=dependent)
+        rows, eps, (x, copy) = self.tokens, self._eps, stream
         for i, (qkv, output, gate_up, down) in enumerate(self._products):
             one, two, here = norms[2 * i], norms[2 * i + 1], past[i]
             qkv(
@@ -241,7 +280,6 @@ class GemmaExpert:
             output(self._attended, rows=rows, x=x, out=copy, gate=one.gate)
             gate_up(copy, rows=rows, out=self._hidden, scale=two.scale, bias=two.bias, eps=eps)
             down(self._hidden, rows=rows, x=x, out=copy, gate=two.gate)
-        return regroup.fused_from(x, rows, dependent=dependent)
 
 
 def fits(layers: Sequence[Layer], tokens: int, heads: int) -> bool:

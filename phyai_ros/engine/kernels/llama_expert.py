@@ -1,7 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """All layers of a Llama-like action expert over one request's few rows, five launches a layer, on
 Hopper (``cluster_product``, ``head_attention``). A layer attends to a prefix and to its own rows,
-causally, or to a prefix alone.
+causally, or to a prefix alone. A layer in float32 stands in front of them, a projection behind.
 
 Rows stay in the kernels' orders from the first layer to the last, as in ``gemma_expert``.
 """
@@ -19,8 +19,9 @@ from phyai_ros.engine.kernels import (
     attention,
     gated_linear,
     head_attention,
-    regroup,
     rope_cache,
+    split_linear,
+    stream_linear,
 )
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, usable
 from phyai_ros.engine.kernels.head_attention import HeadAttention
@@ -32,13 +33,16 @@ _DEEPEST = {"rms": 384, "": 512}
 _SHAPES = {
     "rope": ((2, 2, 32), (2, 1, 16), (1, 1, 16)),
     "output": ((4, 1, 16), (2, 1, 16), (1, 1, 16)),
-    "down": ((4, 2, 32), (4, 1, 16), (2, 1, 16), (1, 1, 16)),
-    "gated": ((4, 1, 32), (2, 1, 32), (1, 1, 16)),
+    "down": ((8, 1, 32), (4, 1, 16), (2, 1, 16), (1, 1, 16)),
+    "gated": ((2, 2, 32), (2, 1, 32), (1, 1, 16)),
+    "enter": ((6, 1, 24), (4, 1, 16), (2, 1, 16), (1, 1, 16)),
 }
 """Blocks of a cluster, warpgroups of a block, half the columns: the first that fits is taken."""
 _REGISTERS = 168
 """Of a thread: blocks of two kernels stand beside each other."""
 
+Linear = tuple[torch.Tensor, torch.Tensor]
+"""weight [out, in] and bias [out], float32."""
 Tables = tuple[torch.Tensor, torch.Tensor]
 """cos and sin, float32 [tokens, d]."""
 
@@ -66,11 +70,11 @@ class Past(NamedTuple):
 
 
 def form(
-    kind: str, weight: torch.Tensor, *, d: int = 64, heads: int = 0, kv: int = 0
+    kind: str, shape: Sequence[int], *, d: int = 64, heads: int = 0, kv: int = 0
 ) -> Form | None:
-    """How a product of a layer runs (kind: of ``_SHAPES``); None where no form fits it."""
-    (n, k), norm, epilogue = weight.shape, "rms", kind
-    if kind in ("output", "down"):
+    """How a product runs (kind: of ``_SHAPES``; shape: of its weight); None where no form fits."""
+    (n, k), norm, epilogue = shape, "rms", kind
+    if kind in ("output", "down", "enter"):
         k, norm, epilogue = -(-k // _STEP) * _STEP, "", "residual"
     activation = "silu" if kind == "gated" else ""
     for blocks, groups, half in _SHAPES[kind]:
@@ -94,36 +98,44 @@ def forms(layer: Layer, heads: int, kv: int) -> tuple[Form, Form, Form, Form] | 
         return None
     d = layer.output.shape[1] // heads
     found = (
-        form("rope", layer.qkv, d=d, heads=heads, kv=kv if layer.own else 0),
-        form("output", layer.output),
-        form("gated", layer.gate_up),
-        form("down", layer.down),
+        form("rope", layer.qkv.shape, d=d, heads=heads, kv=kv if layer.own else 0),
+        form("output", layer.output.shape),
+        form("gated", layer.gate_up.shape),
+        form("down", layer.down.shape),
     )
     return None if None in found else found  # type: ignore[return-value]
 
 
-def fits(layers: Sequence[Layer], tokens: int, heads: int, kv: int) -> bool:
-    """Whether the kernels were written for these sizes and this device."""
+def fits(
+    layers: Sequence[Layer], enter: torch.Tensor, leave: torch.Tensor, tokens: int, heads: int,
+    kv: int,
+) -> bool:  # fmt: skip
+    """Whether the kernels were written for these sizes, weights and this device."""
     first = layers[0].output
-    return head_attention.fits(
-        first.shape[1] // heads, tokens, tokens, first.dtype, first.device
-    ) and all(forms(layer, heads, kv) is not None for layer in layers)
+    return (
+        head_attention.fits(first.shape[1] // heads, tokens, tokens, first.dtype, first.device)
+        and all(forms(layer, heads, kv) is not None for layer in layers)
+        and enter.dtype == torch.float32
+        and form("enter", (len(enter), 3 * enter.shape[1])) is not None
+        and stream_linear.fits(leave)
+    )
 
 
 class LlamaExpert:
-    """For ``tokens`` rows of one request. Keeps no copy of a weight: the weights stay where they
-    are. One call after another; their scratch is the same.
+    """For ``tokens`` rows of one request. Keeps no copy of a layer's weight: the weights stay where
+    they are. One call after another; their scratch is the same.
 
-    kv: heads of keys and values. dependent: launches start while the kernel in front ends. Raises
-    ValueError where the kernels cannot serve these sizes (``fits``), CudaError or OSError where
-    they cannot be compiled.
+    enter: what makes the layers' rows of a hidden layer's. leave: behind the last norm, that norm's
+    scale multiplied into it. kv: heads of keys and values. dependent: launches start while the
+    kernel in front ends. Raises ValueError where the kernels cannot serve these sizes (``fits``),
+    CudaError or OSError where they cannot be compiled.
     """
 
     def __init__(
-        self, layers: Sequence[Layer], *, tokens: int, heads: int, kv: int, eps: float,
-        dependent: bool,
+        self, layers: Sequence[Layer], enter: Linear, leave: Linear, *, tokens: int, heads: int,
+        kv: int, eps: float, dependent: bool,
     ):  # fmt: skip
-        if not fits(layers, tokens, heads, kv):
+        if not fits(layers, enter[0], leave[0], tokens, heads, kv):
             raise ValueError(f"no kernels for {tokens} rows of {heads} heads of these layers")
         self._layers, self.tokens, self._eps, self._dependent = layers, tokens, eps, dependent
         self._products = []
@@ -132,16 +144,21 @@ class LlamaExpert:
             assert found is not None
             pairs = zip((x.qkv, x.output, x.gate_up, x.down), found, strict=True)
             self._products.append([ClusterProduct(w, f, dependent=dependent) for w, f in pairs])
-        self._d = layers[0].output.shape[1] // heads
+        first = layers[0].output
+        self._d, self._dtype, self._leave = first.shape[1] // heads, first.dtype, leave
+        weight = split_linear.packed(enter[0], self._dtype)
+        made = form("enter", weight.shape)
+        assert made is not None
+        self._enter = ClusterProduct(weight, made, dependent=dependent), enter[1]
 
-        def scratch(product: ClusterProduct) -> torch.Tensor:
-            weight = product.weight
-            shape = product.form.k // 16, 4, 32, 8
-            return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+        def scratch(width: int) -> torch.Tensor:
+            return torch.zeros(width // 16, 4, 32, 8, dtype=first.dtype, device=first.device)
 
         _, output, _, down = self._products[0]
-        self._attended, self._hidden = scratch(output), scratch(down)
-        self._queries = self._attended[: heads * self._d // 16].clone()
+        self._queries, self._copy = scratch(first.shape[1]), scratch(first.shape[0])
+        self._attended, self._hidden = scratch(output.form.k), scratch(down.form.k)
+        self._split = scratch(made.k)
+        self._x = torch.zeros(first.shape[0] // 8, 4, 32, 4, device=first.device)
 
     def over(
         self, keys: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
@@ -164,22 +181,25 @@ class LlamaExpert:
     def __call__(
         self,
         x: torch.Tensor,
+        hidden: Linear,
         past: Sequence[Past],
         exists: torch.Tensor,
         own: Tables,
         apart: Tables,
     ) -> torch.Tensor:
-        """x [tokens, width] float32, contiguous. past: of ``over``. exists: bool, of the prefix's
-        keys and the own. own: rotation of layers with own keys; apart: of the others. -> x after
-        the last layer, in front of the final norm.
+        """x [tokens, actions] float32, contiguous. hidden: of the hidden layer, whose activation is
+        SiLU. past: of ``over``. exists: bool, of the prefix's keys and the own. own: rotation of
+        layers with own keys; apart: of the others. -> [tokens, out of ``leave``] float32.
 
         A request's keys, values, ``exists`` and tables are read by kernels that have not waited
-        for those in front. They are complete all the same: here, a plain launch (the first, of
-        ``regroup``) begins when everything in front of it has ended, and what comes behind it
-        begins later.
+        for those in front. They are complete all the same: the first launch here is a plain one,
+        which begins when everything in front of it has ended, and what comes behind it begins
+        later.
         """
-        rows, eps = self.tokens, self._eps
-        x, copy = regroup.fused_into(x, self._hidden.dtype)
+        rows, eps, copy, stream = self.tokens, self._eps, self._copy, self._x
+        enter, bias = self._enter
+        split_linear.fused_rows(x, *hidden, out=self._split)
+        enter(self._split, rows=rows, x=stream, out=copy, bias=bias, begins=True)
         for layer, here, (qkv, output, gate_up, down) in zip(
             self._layers, past, self._products, strict=True
         ):
@@ -190,15 +210,18 @@ class LlamaExpert:
                 value=here.value, cos=cos, sin=sin,
             )  # fmt: skip
             here.attend(self._queries, out=self._attended, rows=rows, exists=exists)
-            output(self._attended, rows=rows, x=x, out=copy)
+            output(self._attended, rows=rows, x=stream, out=copy)
             gate_up(copy, rows=rows, out=self._hidden, scale=two, eps=eps)
-            down(self._hidden, rows=rows, x=x, out=copy)
-        return regroup.fused_from(x, rows, dependent=self._dependent)
+            down(self._hidden, rows=rows, x=stream, out=copy)
+        return stream_linear.fused_out(stream, rows, *self._leave, eps, dependent=self._dependent)
 
 
 def reference(
     x: torch.Tensor,
     layers: Sequence[Layer],
+    hidden: Linear,
+    enter: Linear,
+    leave: Linear,
     keys: Sequence[torch.Tensor],
     values: Sequence[torch.Tensor],
     exists: torch.Tensor,
@@ -209,14 +232,18 @@ def reference(
     kv: int,
     eps: float,
 ) -> torch.Tensor:
-    """The twin, of the twins of a layer's operators, in the dtype of x [tokens, width]. keys,
+    """The twin, of the twins of a layer's operators, in the dtype of x [tokens, actions]. keys,
     values: as ``LlamaExpert.over`` takes them. All are left as they are."""
-    x, wide, rows = x.clone(), x.dtype, len(x)
+    wide, rows = x.dtype, len(x)
     d = layers[0].output.shape[1] // heads
 
-    def norm(scale: torch.Tensor) -> torch.Tensor:
+    def linear(h: torch.Tensor, of: Linear) -> torch.Tensor:
+        return F.linear(h, of[0].to(wide), of[1].to(wide))
+
+    def norm(scale: torch.Tensor | None) -> torch.Tensor:
         return add_norm.reference(x, None, kind="rms", eps=eps, dtype=wide, scale=scale)
 
+    x = linear(F.silu(linear(x, hidden)), enter)
     for layer, key, value in zip(layers, keys, values, strict=True):
         y = F.linear(norm(layer.norms[0]), layer.qkv.to(wide))
         key, value = (
@@ -231,4 +258,4 @@ def reference(
         x.add_(F.linear(y, layer.output.to(wide)))
         y = gated_linear.reference(norm(layer.norms[1]), layer.gate_up.to(wide), "silu")
         x.add_(F.linear(y, layer.down.to(wide)))
-    return x
+    return linear(norm(None), leave)

@@ -137,9 +137,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
   if (PREFIX) bar_wait(bars, 0);
   if (OWN && first + SHARE > PREFIX) bar_wait(bars + 16, 0);
 #pragma unroll
-  for (u32 j = 0; j < SHARE / 16; j++)
+  for (u32 i = 0; i < STEPS; i++)
 #pragma unroll
-    for (u32 i = 0; i < STEPS; i++) {
+    for (u32 j = 0; j < SHARE / 16; j++) {
       u32 b[4], key = first + j * 16 + (which >> 1) * 8 + (lane & 7);
       load_matrices(b, piece(keys, key, i * 2 + (which & 1)));
       multiply(s[j * 2], q[i], b[0], b[1]);

@@ -5,26 +5,21 @@ faster."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 
 from phyai_ros.engine.kernels import dit_layers
-from phyai_ros.engine.kernels._cuda import CudaError
 from phyai_ros.engine.kernels.dit_layers import DitLayers, Folded, Layer, Linear, Modulation
 from phyai_ros.engine.kernels.head_attention import HeadAttention
-from phyai_ros.engine.layers.select import LIBRARY, FastOperators, Operators
+from phyai_ros.engine.layers.clusters import Clusters
+from phyai_ros.engine.layers.select import FastOperators, Operators
 from phyai_ros.engine.models.gr00t_n17.dit import Attention, DiT
 from phyai_ros.engine.quantize import reads
 
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 _LN, _OUT = 1e-5, 1e-6
-CLUSTERS = "clusters"
-"""The choice in a table of operators; the other is LIBRARY, operator by operator."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ class FusedDit:
                     self._own.get(i, (q.weight, q.bias)), _of(out(block.attn1)), _of(up), _of(down)
                 )
             )
-        self.clusters = self._offered(lambda: self._made(layers))
+        self.clusters = Clusters("DiT", lambda: self._made(layers))
 
     def _made(self, layers: Sequence[Layer]) -> DitLayers | None:
         last, heads = _of(self._dit.proj_out_2), self._dit.config.heads
@@ -80,23 +75,14 @@ class FusedDit:
             dependent=ops.dependent,
         )  # fmt: skip
 
-    def _offered(self, make: Callable[[], _T | None]) -> _T | None:
-        """What a compiler or the driver refuses is no candidate any more."""
-        try:
-            return make()
-        except (OSError, CudaError) as error:
-            _log.warning("the DiT runs without its kernels for Hopper: %s", error)
-            self.clusters = None
-            return None
-
     # -- once a load and once a request ----------------------------------------------------------
     def steps(self, of: Sequence[tuple[Sequence[Modulation], Modulation]]) -> list[DitStep]:
         """Of every step, (1 + scale, shift) of the blocks and of the output, any shape."""
         flat = [([_flat(m) for m in blocks], _flat(last)) for blocks, last in of]
-        clusters = self.clusters
+        kernels = self.clusters.kernels
         folded: Sequence[list[Folded] | None] = [None] * len(flat)
-        if clusters is not None:
-            folded = clusters.folded([[*blocks, last] for blocks, last in flat])
+        if kernels is not None:
+            folded = kernels.folded([[*blocks, last] for blocks, last in flat])
         return [DitStep(b, last, f) for (b, last), f in zip(flat, folded, strict=True)]
 
     def prefix(
@@ -105,14 +91,14 @@ class FusedDit:
         values: list[torch.Tensor | None],
         exists: list[torch.Tensor | None],
     ) -> DitPrefix:
-        clusters, given = self.clusters, next((k for k in keys if k is not None), None)
+        kernels, given = self.clusters.kernels, next((k for k in keys if k is not None), None)
         past = None
-        if clusters is not None and (given is None or len(given) == 1):
+        if kernels is not None and (given is None or len(given) == 1):
             rows = [
                 [None if t is None else t[0].transpose(0, 1).flatten(1) for t in side]
                 for side in (keys, values)
             ]
-            past = self._offered(lambda: clusters.over(*rows))
+            past = self.clusters.attempt(lambda: kernels.over(*rows))
         return DitPrefix(keys, values, exists, past)
 
     # -- once a denoising step -------------------------------------------------------------------
@@ -120,21 +106,18 @@ class FusedDit:
         self, x: torch.Tensor, batch: int, prefix: DitPrefix, step: DitStep
     ) -> torch.Tensor:
         """x [B T, inner] float32, used up -> [B T, output]."""
-        clusters, past, folded = self.clusters, prefix.past, step.folded
-        if clusters is None or past is None or folded is None or x.shape[0] != self._tokens:
+        kernels, past, folded = self.clusters.kernels, prefix.past, step.folded
+        if kernels is None or past is None or folded is None or x.shape[0] != self._tokens:
             return self._by_operators(x, batch, prefix, step)
 
         def launches(x: torch.Tensor) -> torch.Tensor:
             exists = [None if e is None else e[0] for e in prefix.exists]
-            return clusters(x, past, exists, folded)
+            return kernels(x, past, exists, folded)
 
-        candidates = {
-            CLUSTERS: lambda _: launches(x),
-            LIBRARY: lambda _: self._by_operators(x.clone(), batch, prefix, step),
-        }
-        chosen = self._operators.chosen(self._name(prefix), candidates)
-        found = self._offered(lambda: launches(x)) if chosen == CLUSTERS else None
-        return self._by_operators(x, batch, prefix, step) if found is None else found
+        return self.clusters.faster(
+            self._operators, self._name(prefix), x, launches,
+            lambda x: self._by_operators(x, batch, prefix, step),
+        )  # fmt: skip
 
     def _name(self, prefix: DitPrefix) -> str:
         c = self._dit.config

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from phyai_ros.engine.kernels.gemma_expert import Vectors
+from phyai_ros.engine.kernels.gemma_expert import Linear, Vectors
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.fused_expert import (
@@ -32,8 +32,9 @@ class FusedFlow:
 
     def __init__(self, model: FlowPolicy, operators: Operators):
         self.model, self.operators = model, operators
+        config = model.config
         self.expert = FusedExpert(
-            model.expert, model.config.expert, model.config.horizon, operators
+            model.expert, config.expert, config.horizon, _linear(model.action_out), operators
         )
         self._vision_layers = [cast(SiglipBlock, layer) for layer in model.image.layers]
         with torch.no_grad():
@@ -145,17 +146,6 @@ class FusedFlow:
         """Put the state token's keys and values at ``at``; exists includes it."""
         raise NotImplementedError
 
-    # -- once a denoising step -------------------------------------------------------------------
-    def action_in(self, x: torch.Tensor) -> torch.Tensor:
-        """x [B, H, action_width] -> float32 [B H, width]."""
-        weight, bias = self.model.action_in.weight, self.model.action_in.bias
-        return self.operators.row_linear(x.to(weight.dtype).flatten(0, 1), weight, bias).float()
-
-    def action_out(self, h: torch.Tensor) -> torch.Tensor:
-        """h [B H, width] -> float32 [B H, action_width]."""
-        weight, bias = self.model.action_out.weight, self.model.action_out.bias
-        return self.operators.row_linear(h.to(weight.dtype), weight, bias).float()
-
 
 class FusedPi05(FusedFlow):
     def constants(self, steps: int) -> list[Step]:
@@ -177,8 +167,8 @@ class FusedPi05(FusedFlow):
     def predict(
         self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[Step]
     ) -> torch.Tensor:
-        h = self.expert.chunk(self.action_in(x), prefix, constants[step])
-        return self.action_out(h).view(x.shape)
+        enter, rows = _linear(self.model.action_in), x.flatten(0, 1)
+        return self.expert.velocity(rows, enter, prefix, constants[step]).view(x.shape)
 
 
 class FusedPi0(FusedFlow):
@@ -223,8 +213,11 @@ class FusedPi0(FusedFlow):
         rows = x.to(folded.dtype).flatten(0, 1)
         hidden = ops.row_linear(rows, folded, times[step, 0], "silu")
         tokens = ops.linear(hidden, out.weight, out.bias).float()
-        h = self.expert.chunk(tokens, prefix, of)
-        return self.action_out(h).view(x.shape)
+        return self.expert.velocity(tokens, None, prefix, of).view(x.shape)
+
+
+def _linear(layer: torch.nn.Linear) -> Linear:
+    return Linear(layer.weight, layer.bias)
 
 
 def _plain(norm: torch.nn.Module) -> Vectors:

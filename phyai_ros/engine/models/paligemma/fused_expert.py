@@ -4,23 +4,18 @@ in five launches a layer where ``kernels/gemma_expert.py`` can and was measured 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar, cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import torch
 
-from phyai_ros.engine.kernels._cuda import CudaError
-from phyai_ros.engine.kernels.gemma_expert import Folded, Layer, Past, Vectors
-from phyai_ros.engine.layers.select import LIBRARY, Operators
+from phyai_ros.engine.kernels import stream_linear
+from phyai_ros.engine.kernels.gemma_expert import FoldedStep, Layer, Linear, Past, Vectors
+from phyai_ros.engine.layers.clusters import Clusters
+from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.config import GemmaConfig
 from phyai_ros.engine.models.paligemma.flow import Expert
 from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope
-
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-CLUSTERS = "clusters"
-"""The choice in a table of operators; the other is LIBRARY, operator by operator."""
 
 
 class Cache(NamedTuple):
@@ -45,20 +40,23 @@ class FusedPrefix(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One denoising step's norms. norms: of every norm of the expert, in order; folded: of all but
-    the last, for clusters, None where there are none. either: ``norms`` beside those of clean
+    """What a denoising step's time decides. norms: of every norm of the expert, in order; folded:
+    the same for clusters, None where there are none. either: ``norms`` beside those of clean
     actions, [2, width] each."""
 
     norms: list[Vectors]
-    folded: list[Folded] | None = None
+    folded: FoldedStep | None = None
     either: list[Vectors] | None = None
 
 
 class FusedExpert:
-    """tokens: rows of a chunk."""
+    """tokens: rows of a chunk. leave: what makes a velocity of them, behind the final norm."""
 
-    def __init__(self, model: Expert, config: GemmaConfig, tokens: int, operators: Operators):
+    def __init__(
+        self, model: Expert, config: GemmaConfig, tokens: int, leave: Linear, operators: Operators
+    ):
         self._model, self._config, self._operators = model, config, operators
+        self._leave = leave
         self._blocks = list(cast("Sequence[GemmaBlock]", model.layers))
         layers = [
             Layer(
@@ -67,65 +65,63 @@ class FusedExpert:
             )
             for x in self._blocks
         ]  # fmt: skip
-        self.clusters = self._offered(
-            lambda: operators.gemma_expert(
-                layers, tokens=tokens, heads=config.heads, eps=config.eps
-            )
+        self.clusters = Clusters(
+            "action expert",
+            lambda: (
+                operators.gemma_expert(layers, tokens=tokens, heads=config.heads, eps=config.eps)
+                if stream_linear.fits(leave.weight)
+                else None
+            ),
         )
 
-    def _offered(self, make: Callable[[], _T | None]) -> _T | None:
-        """What a compiler or the driver refuses is no candidate any more."""
-        try:
-            return make()
-        except (OSError, CudaError) as error:
-            _log.warning("the action expert runs without its kernels for Hopper: %s", error)
-            self.clusters = None
-            return None
-
     # -- once a load and once a request ----------------------------------------------------------
-    def folded(self, steps: Sequence[Sequence[Vectors]]) -> Sequence[list[Folded] | None]:
+    def folded(self, steps: Sequence[Sequence[Vectors]]) -> Sequence[FoldedStep | None]:
         """Of every step's norms, what ``Step.folded`` says."""
-        clusters = self.clusters
-        return [None] * len(steps) if clusters is None else clusters.folded([s[:-1] for s in steps])
+        kernels = self.clusters.kernels
+        return [None] * len(steps) if kernels is None else kernels.folded(steps, self._leave)
 
     def past(self, cache: Cache, at: int) -> list[Past] | None:
-        """cache as ``chunk`` takes it, where clusters can serve it: ``at`` rows stand in front of
-        the chunk's."""
-        clusters, (depth, batch, kv, length, d) = self.clusters, cache.key.shape
-        if clusters is None or batch * kv != 1 or not clusters.takes(at, length - at):
+        """cache as ``velocity`` takes it, where clusters can serve it: ``at`` rows stand in front
+        of the chunk's."""
+        kernels, (depth, batch, kv, length, d) = self.clusters.kernels, cache.key.shape
+        if kernels is None or batch * kv != 1 or not kernels.takes(at, length - at):
             return None
         key, value = (t.view(depth, length, d) for t in cache)
-        return self._offered(lambda: clusters.over(key, value, at=at))
+        return self.clusters.attempt(lambda: kernels.over(key, value, at=at))
 
     # -- once a denoising step -------------------------------------------------------------------
-    def chunk(self, x: torch.Tensor, prefix: FusedPrefix, of: Step) -> torch.Tensor:
-        """x [B H, width] float32, used up: all rows of the chunk. -> float32 after the final
-        norm."""
+    def velocity(
+        self, x: torch.Tensor, enter: Linear | None, prefix: FusedPrefix, of: Step
+    ) -> torch.Tensor:
+        """x [B H, width] float32, used up: all rows of the chunk; or what ``enter`` makes these of.
+        -> what ``leave`` makes of the expert's output, float32 [B H, out]."""
         cache, exists, positions, start, past, pick = prefix
         norms = of.norms if pick is None else of.either
         assert norms is not None
+        if enter is not None and not stream_linear.fits(enter.weight):
+            x, enter = self._rows(x, enter), None
 
         def layers(x: torch.Tensor) -> torch.Tensor:
-            y = self(x, cache, exists, positions, start, norms, pick=pick)
-            return cast(torch.Tensor, y)
+            if enter is not None:
+                x = self._rows(x, enter)
+            h = self(x, cache, exists, positions, start, norms, pick=pick)
+            assert h is not None
+            return self._rows(h, self._leave)
 
-        clusters, folded = self.clusters, of.folded
-        if clusters is None or past is None or folded is None or pick is not None:
+        kernels, folded = self.clusters.kernels, of.folded
+        if kernels is None or past is None or folded is None or pick is not None:
             return layers(x)
 
         def launches(x: torch.Tensor) -> torch.Tensor:
+            stream = kernels.enter(x, enter)
             cos, sin = (t[0, 0] for t in positions)
-            x = clusters(x, past, exists[0], cos, sin, folded)
-            eps = self._config.eps
-            return norm(self._operators, x, None, norms[-1], None, eps, torch.float32)
+            kernels(stream, past, exists[0], cos, sin, folded.norms)
+            return kernels.leave(stream, folded.leave)
 
-        candidates = {
-            CLUSTERS: lambda _: launches(x.clone()),
-            LIBRARY: lambda _: layers(x.clone()),
-        }
-        chosen = self._operators.chosen(self._name(len(x)), candidates)
-        found = self._offered(lambda: launches(x)) if chosen == CLUSTERS else None
-        return layers(x) if found is None else found
+        return self.clusters.faster(self._operators, self._name(len(x)), x, launches, layers)
+
+    def _rows(self, x: torch.Tensor, linear: Linear) -> torch.Tensor:
+        return self._operators.row_linear(x.to(linear.weight.dtype), *linear).float()
 
     def _name(self, tokens: int) -> str:
         """Without the prefix's length: both attend to it in much the same share of their time."""

@@ -52,12 +52,6 @@ class FusedSmolVla:
             self._text = [_packed(layer, True) for layer in model.text_model.layers]
             pairs = zip(model.lm_expert.layers, own, strict=True)
             self._own = own
-            self._expert = FusedExpert(
-                [self._widened(_packed(layer, is_own)) for layer, is_own in pairs],
-                self._norm_scale(model.lm_expert.norm.weight),
-                heads=self._heads, kv=self._kv, eps=self._eps * self._width / self._wide,
-                tokens=model.config.chunk_size, operators=operators,
-            )  # fmt: skip
             readers = [
                 layer.self_attn
                 for layer, is_own in zip(model.lm_expert.layers, own, strict=True)
@@ -68,11 +62,16 @@ class FusedSmolVla:
                 for name in ("k_proj", "v_proj")
                 if readers
             ]
-            out = model.action_out_proj
-            self._out = F.pad(out.weight, (0, self._wide - self._width)), out.bias
-            time = model.action_time_mlp_out
             more = self._wide - self._width
-            self._time = F.pad(time.weight, (0, more, 0, more)), F.pad(time.bias, (0, more))
+            time, out = model.action_time_mlp_out, model.action_out_proj
+            self._expert = FusedExpert(
+                [self._widened(_packed(layer, is_own)) for layer, is_own in pairs],
+                (F.pad(time.weight, (0, more, 0, more)), F.pad(time.bias, (0, more))),
+                self._norm_scale(model.lm_expert.norm.weight),
+                (F.pad(out.weight, (0, more)), out.bias),
+                heads=self._heads, kv=self._kv, eps=self._eps * self._width / self._wide,
+                tokens=model.config.chunk_size, operators=operators,
+            )  # fmt: skip
 
     def _norm_scale(self, weight: torch.Tensor) -> torch.Tensor:
         """The mean square of a filled row is over more numbers: with eps smaller alike the norm is
@@ -201,14 +200,8 @@ class FusedSmolVla:
         self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: FusedConstants
     ) -> torch.Tensor:
         """Velocity [B, H, max_action_dim], noise minus actions."""
-        ops, shape = self.operators, x.shape
-        hidden = ops.row_linear(
-            x.to(constants.enter.dtype).flatten(0, 1), constants.enter, constants.time[step], "silu"
-        )
-        tokens = ops.linear(hidden, *self._time).float()
-        h = self._expert(tokens, prefix, constants.rows)
-        weight, bias = self._out
-        return ops.row_linear(h.to(weight.dtype), weight, bias).float().view(shape)
+        hidden = constants.enter, constants.time[step]
+        return self._expert(x.flatten(0, 1), hidden, prefix, constants.rows).view(x.shape)
 
 
 def _vision(layer: VisionLayer) -> tuple[torch.Tensor, torch.Tensor]:

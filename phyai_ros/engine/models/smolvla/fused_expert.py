@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from phyai_ros.engine.kernels import llama_expert
-from phyai_ros.engine.kernels.llama_expert import Layer, LlamaExpert, Past, Tables
+from phyai_ros.engine.kernels.llama_expert import Layer, Linear, LlamaExpert, Past, Tables
 from phyai_ros.engine.layers.clusters import Clusters
 from phyai_ros.engine.layers.select import FastOperators, Operators
 
@@ -30,14 +30,16 @@ class FusedPrefix(NamedTuple):
 
 
 class FusedExpert:
-    """last: the final norm's scale, float32. heads, kv: of queries, and of keys and values. tokens:
-    rows of a chunk."""
+    """With the layers around it. enter: the second layer of the time MLP; last: the final norm's
+    scale, float32; leave: what makes a velocity of its rows. heads, kv: of queries, and of keys and
+    values. tokens: rows of a chunk."""
 
     def __init__(
-        self, layers: Sequence[Layer], last: torch.Tensor, *, heads: int, kv: int, eps: float,
-        tokens: int, operators: Operators,
+        self, layers: Sequence[Layer], enter: Linear, last: torch.Tensor, leave: Linear, *,
+        heads: int, kv: int, eps: float, tokens: int, operators: Operators,
     ):  # fmt: skip
         self._layers, self._last, self._heads, self._eps = layers, last, heads, eps
+        self._enter, self._leave = enter, leave
         self._kv, self._tokens, self._operators = kv, tokens, operators
         self.clusters = Clusters("action expert", self._made)
 
@@ -45,11 +47,15 @@ class FusedExpert:
         ops = self._operators
         if not isinstance(ops, FastOperators):
             return None
-        if not llama_expert.fits(self._layers, self._tokens, self._heads, self._kv):
+        weight, bias = self._leave
+        leave = (weight * self._last).contiguous(), bias
+        if not llama_expert.fits(
+            self._layers, self._enter[0], leave[0], self._tokens, self._heads, self._kv
+        ):
             return None
         return LlamaExpert(
-            self._layers, tokens=self._tokens, heads=self._heads, kv=self._kv, eps=self._eps,
-            dependent=ops.dependent,
+            self._layers, self._enter, leave, tokens=self._tokens, heads=self._heads, kv=self._kv,
+            eps=self._eps, dependent=ops.dependent,
         )  # fmt: skip
 
     def past(
@@ -62,21 +68,24 @@ class FusedExpert:
         rows = [[t[0].transpose(0, 1).flatten(1) for t in side] for side in (keys, values)]
         return self.clusters.attempt(lambda: kernels.over(*rows))
 
-    def __call__(self, x: torch.Tensor, prefix: FusedPrefix, rows: Tables) -> torch.Tensor:
-        """x [B tokens, width] float32, used up. rows: rotation of layers that do not attend to
-        themselves. -> float32 after the final norm."""
+    def __call__(
+        self, x: torch.Tensor, hidden: Linear, prefix: FusedPrefix, rows: Tables
+    ) -> torch.Tensor:
+        """x [B tokens, actions]. hidden: the time MLP's first layer, folded, with a step's time in
+        its bias. rows: rotation of layers that do not attend to themselves. -> what ``leave`` makes
+        of the expert's rows, float32."""
+        x = x.to(hidden[0].dtype)
         kernels, past = self.clusters.kernels, prefix.past
         if kernels is None or past is None:
-            return self._by_operators(x, prefix, rows)
+            return self._by_operators(x, hidden, prefix, rows)
 
         def launches(x: torch.Tensor) -> torch.Tensor:
             own, apart = ((cos[0], sin[0]) for cos, sin in (prefix.positions, rows))
-            x = kernels(x, past, prefix.joint[0], own, apart)
-            return self._norm(x, None, self._last, torch.float32)
+            return kernels(x, hidden, past, prefix.joint[0], own, apart)
 
         return self.clusters.faster(
             self._operators, self._name(prefix), x, launches,
-            lambda x: self._by_operators(x, prefix, rows),
+            lambda x: self._by_operators(x, hidden, prefix, rows),
         )  # fmt: skip
 
     def _name(self, prefix: FusedPrefix) -> str:
@@ -88,8 +97,11 @@ class FusedExpert:
             f"{str(prefix.keys[0].dtype).removeprefix('torch.')}"
         )
 
-    def _by_operators(self, x: torch.Tensor, prefix: FusedPrefix, rows: Tables) -> torch.Tensor:
+    def _by_operators(
+        self, x: torch.Tensor, hidden: Linear, prefix: FusedPrefix, rows: Tables
+    ) -> torch.Tensor:
         ops, length, branch = self._operators, prefix.exists.shape[1], None
+        x = ops.linear(ops.row_linear(x, *hidden, "silu"), *self._enter).float()
         for layer, key, value in zip(self._layers, prefix.keys, prefix.values, strict=True):
             h = self._norm(x, branch, layer.norms[0], key.dtype)
             y = ops.linear_parts(h, layer.qkv)
@@ -105,7 +117,9 @@ class FusedExpert:
             branch = ops.linear_parts(y.flatten(0, 1), layer.output)
             h = self._norm(x, branch, layer.norms[1], key.dtype)
             branch = ops.linear_parts(ops.gated_linear(h, layer.gate_up, "silu"), layer.down)
-        return self._norm(x, branch, self._last, torch.float32)
+        h = self._norm(x, branch, self._last, torch.float32)
+        weight, bias = self._leave
+        return ops.row_linear(h.to(weight.dtype), weight, bias).float()
 
     def _norm(
         self,

@@ -1,0 +1,128 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""The narrow linear maps at both ends of a residual stream in groups (``regroup``): action vectors
+in, and behind the last norm out. Float32, few rows; a block takes one row and some columns."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from phyai_ros.engine.kernels import regroup
+from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_groups
+
+
+def reference_into(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x [rows <= 64, K], weight [width, K], bias [width] -> the stream x W^T + bias and its copy in
+    ``dtype``, as ``regroup.reference_into`` gives them."""
+    return regroup.reference_into(F.linear(x, weight, bias), dtype)
+
+
+def reference_out(
+    stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float
+) -> torch.Tensor:
+    """stream: groups of ``width`` columns; weight [N, width], bias [N]: what the norm multiplies
+    and adds is in them. -> x / rms(x) W^T + bias [rows, N]."""
+    x = from_groups(stream, rows)
+    return F.linear(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps), weight, bias)
+
+
+@jit
+def group_at(row, column):
+    """Where groups hold a row's column."""
+    lane = row % 8 * 4 + column % 8 // 2
+    return (column // 8 * 4 + row // 16) * 128 + lane * 4 + row // 8 % 2 * 2 + column % 2
+
+
+@jit
+def into_kernel(
+    x_ptr, w_ptr, bias_ptr, stream_ptr, copy_ptr, rows, width, K,
+    WIDE: tl.constexpr, COLUMNS: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    k = tl.arange(0, WIDE)
+    inside = columns < width
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
+    there = inside[:, None] & (k < K)[None, :]
+    w = tl.load(w_ptr + columns[:, None] * K + k[None, :], mask=there, other=0.0)
+    bias = tl.load(bias_ptr + columns, mask=inside, other=0.0)
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+    x = tl.load(x_ptr + row * K + k, mask=(k < K) & (row < rows), other=0.0)
+    y = tl.where(row < rows, tl.sum(w * x[None, :], 1) + bias, 0.0)
+    at = group_at(row, columns)
+    tl.store(stream_ptr + at, y, mask=inside)
+    group, rest = at // 512, at % 512
+    at = group // 2 * 1024 + rest // 4 * 8 + group % 2 * 4 + rest % 4
+    tl.store(copy_ptr + at, (y * SHARE).to(copy_ptr.dtype.element_ty), mask=inside)
+
+
+@jit
+def out_kernel(
+    stream_ptr, w_ptr, bias_ptr, out_ptr, N, width, eps,
+    WIDE: tl.constexpr, COLUMNS: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    k = tl.arange(0, WIDE)
+    inside = columns < N
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
+    there = inside[:, None] & (k < width)[None, :]
+    w = tl.load(w_ptr + columns[:, None] * width + k[None, :], mask=there, other=0.0)
+    bias = tl.load(bias_ptr + columns, mask=inside, other=0.0)
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+    x = tl.load(stream_ptr + group_at(row, k), mask=k < width, other=0.0)
+    inverse = tl.rsqrt(tl.sum(x * x, 0) / width + eps)
+    y = tl.sum(w * x[None, :], 1) * inverse + bias
+    tl.store(out_ptr + row * N + columns, y, mask=inside)
+
+
+def fits(weight: torch.Tensor) -> bool:
+    """Float32, and one side narrow."""
+    return (
+        weight.dtype == torch.float32
+        and weight.is_contiguous()
+        and min(weight.shape) <= ROWS
+        and max(weight.shape) <= 2048
+    )
+
+
+def fused_into(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype, *,
+    dependent: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """``reference_into`` in one launch; x contiguous."""
+    (rows, k), width = x.shape, len(weight)
+    stream = torch.empty(width // 8, 4, 32, 4, dtype=x.dtype, device=x.device)
+    copy = torch.empty(width // 16, 4, 32, 8, dtype=dtype, device=x.device)
+    wide = power_of_two(k)
+    columns = min(power_of_two(width), 4096 // wide)
+    options = {"launch_pdl": True} if dependent else {}
+    into_kernel[(ROWS, -(-width // columns))](
+        x, weight, bias, stream, copy, rows, width, k,
+        WIDE=wide, COLUMNS=columns, SHARE=COPY, PDL=dependent, num_warps=4, **options,
+    )  # fmt: skip
+    return stream, copy
+
+
+def fused_out(
+    stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float, *,
+    dependent: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """``reference_out`` in one launch."""
+    n, width = weight.shape
+    out = torch.empty(rows, n, dtype=stream.dtype, device=stream.device)
+    wide = power_of_two(width)
+    columns = max(1, min(power_of_two(n), 4096 // wide))
+    options = {"launch_pdl": True} if dependent else {}
+    out_kernel[(rows, -(-n // columns))](
+        stream, weight, bias, out, n, width, eps,
+        WIDE=wide, COLUMNS=columns, PDL=dependent, num_warps=4, **options,
+    )  # fmt: skip
+    return out
