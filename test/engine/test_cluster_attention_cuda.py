@@ -4,18 +4,14 @@
 import nearness
 import pytest
 import torch
+from hopper import DEVICE, check_early_attention, needs_hopper
 
 from phyai_ros.engine.kernels import cluster_attention
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.fragments import from_fragments, into_fragments
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
 HEADS = 8
-
-needs_hopper = pytest.mark.skipif(
-    not cluster_attention.fits(256, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
-)
 
 
 class Case:
@@ -105,32 +101,8 @@ def test_the_same_bits_in_a_chain_of_early_launches(rand):
     """Own keys, values and queries come from the kernels right in front, in a captured graph."""
     case = Case(rand, 816, 50, missing=0.1)
     kernel, own = case.kernel(), slice(case.at, case.at + case.rows)
-    given = [t.clone() for t in (case.q, case.key[own], case.value[own])]
     live = (case.q, case.key[own], case.value[own])
-    outs = [torch.full_like(case.out, torch.nan) for _ in range(4)]
-
-    def chain():
-        for out in outs:
-            for to, what in zip(live, given, strict=True):
-                to.zero_()
-                to.copy_(what)
-            for _ in range(3):  # the second and third start while the one in front ends
-                kernel(case.q, case.exists, out=out)
-
-    chain()
-    torch.cuda.synchronize()
-    first = outs[0].clone()
-    case.check(first)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        chain()
-    for _ in range(200):
-        for out in outs:
-            out.fill_(torch.nan)
-        graph.replay()
-        for out in outs:
-            found, wanted = (from_fragments(t, case.rows) for t in (out, first))
-            assert torch.equal(found, wanted)
+    check_early_attention(case, live, lambda out: kernel(case.q, case.exists, out=out), case.rows)
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -6,27 +6,29 @@ import sys
 from pathlib import Path
 
 import nearness
-import numpy as np
 import pytest
 import torch
+from hopper import (
+    DEVICE,
+    NOTHING,
+    answer,
+    check_a_refused_compiler,
+    needs_hopper,
+    runner,
+)
 
 from phyai_ros.engine.kernels import dit_layers, dit_product
-from phyai_ros.engine.kernels._cuda import CudaError
 from phyai_ros.engine.kernels.dit_layers import DitLayers, Layer
 from phyai_ros.engine.kernels.dit_product import DitProduct, Form, Stream, stream_of
 from phyai_ros.engine.kernels.fragments import from_fragments, from_groups, into_fragments
-from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.runner import Runner
-from phyai_ros.engine.types import Observation
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import synthetic
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BF16 = torch.bfloat16
 EPS = 1e-5
 SIZES = {"heads": 32, "eps": EPS, "last_eps": 1e-6}
-NOTHING = Observation({}, np.zeros(0), "")
 LINEARS = [
     Form(4608, 1536, 3, 2, 144, part=8, row_major=True),
     Form(1536, 1536, 4, 2, 64, part=8, row_major=True),
@@ -41,8 +43,6 @@ RESIDUALS = [
     Form(1536, 6144, 8, 2, 128, residual=True),
     Form(192, 256, 1, 2, 48, residual=True),
 ]
-
-needs_hopper = pytest.mark.skipif(not dit_product.usable(DEVICE), reason="needs a Hopper GPU")
 
 
 def rows_of(rand, rows, width):
@@ -203,22 +203,6 @@ def groot(words=20, batch=1):
     return synthetic.groot(DEVICE, BF16, words, batch, head)
 
 
-def runner(adapter, choice=CLUSTERS):
-    """A runner that takes ``choice`` for the DiT, and the names that it chose for."""
-    made, asked = Runner(adapter, DEVICE), []
-
-    def chosen(key, candidates):
-        asked.append(key)
-        return choice if choice in candidates else min(candidates)
-
-    made.operators.chosen = chosen
-    return made, asked
-
-
-def answer(made, noise):
-    return torch.from_numpy(made.run([NOTHING] * len(noise), noise)[0].normalised)
-
-
 @needs_hopper
 @pytest.mark.cuda
 @pytest.mark.parametrize("words", [3, 20, 100])
@@ -260,18 +244,7 @@ def test_more_keys_than_a_block_holds_and_batches_go_operator_by_operator():
 @needs_hopper
 @pytest.mark.cuda
 def test_a_compiler_that_fails_is_told_once_and_costs_nothing(monkeypatch, caplog):
-    def refuse(*_, **__):
-        raise CudaError("no such architecture")
-
-    adapter = groot()
-    noise = torch.randn(adapter.noise_shape(1))
-    expected = answer(runner(adapter, "library")[0], noise)
-    monkeypatch.setattr(dit_layers, "DitProduct", refuse)
-    made, asked = runner(adapter)
-    for _ in range(2):
-        assert torch.equal(answer(made, noise), expected)
-    assert not asked
-    assert caplog.text.count("no such architecture") == 1
+    check_a_refused_compiler(monkeypatch, caplog, groot(), dit_layers, "DitProduct")
 
 
 def test_other_sizes_and_devices_are_not_served():

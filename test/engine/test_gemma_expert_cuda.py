@@ -7,14 +7,21 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import hopper
 import nearness
-import numpy as np
 import pytest
 import torch
+from hopper import (
+    DEVICE,
+    NOTHING,
+    answer,
+    check_a_refused_compiler,
+    check_requests_one_behind_the_other,
+    needs_hopper,
+)
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.kernels import cluster_attention, gemma_expert
-from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels import gemma_expert
 from phyai_ros.engine.kernels.fragments import from_groups
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Linear, Vectors
 from phyai_ros.engine.layers.clusters import CLUSTERS
@@ -22,19 +29,12 @@ from phyai_ros.engine.models.paligemma.family import storage_dtype
 from phyai_ros.engine.models.pi0.model import Pi0
 from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.runner import Runner
-from phyai_ros.engine.types import Observation
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import synthetic
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEADS, EPS = 8, 1e-6
 NO_LINEAR = Linear(torch.zeros(32, 1024, device=DEVICE), torch.zeros(32, device=DEVICE))
-NOTHING = Observation({}, np.zeros(0), "")
-
-needs_hopper = pytest.mark.skipif(
-    not cluster_attention.fits(256, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
-)
 
 
 class Case:
@@ -144,21 +144,10 @@ def flow(family, tokens, batch=1):
 
 
 def runner(adapter, choice=CLUSTERS):
-    """A runner that takes ``choice`` for the expert and measures nothing; and the names that it
-    chose for."""
-    made, asked = Runner(adapter, DEVICE), []
+    """``hopper.runner`` that measures nothing."""
+    made, asked = hopper.runner(adapter, choice)
     made.operators.tuning = nullcontext
-
-    def chosen(key, candidates):
-        asked.append(key)
-        return choice
-
-    made.operators.chosen = chosen
     return made, asked
-
-
-def answer(made, noise, guide=None):
-    return torch.from_numpy(made.run([NOTHING] * len(noise), noise, guide)[0].normalised)
 
 
 @needs_hopper
@@ -190,27 +179,10 @@ def test_in_the_model(family, tokens):
 @needs_hopper
 @pytest.mark.cuda
 def test_eager_requests_one_behind_the_other():
-    """What the kernels fetch before they wait was written by the request they belong to."""
     adapter = flow("pi0", 48)
-    made, _ = runner(adapter)
     given = adapter.inputs
-    noise = torch.randn(adapter.noise_shape(1))
     others = [replace(given, images=given.images.roll(i, -1)) for i in range(6)]
-
-    def answers(made):
-        out = []
-        for inputs in others:
-            adapter.inputs = inputs
-            out.append(answer(made, noise))
-        return out
-
-    first = answers(made)
-    plain, _ = runner(adapter)
-    plain.operators.dependent = False
-    plain.model = adapter.model.fused(plain.operators)
-    for one, other in zip(first, answers(plain), strict=True):
-        assert torch.equal(one, other)
-    assert not torch.equal(first[0], first[1])
+    check_requests_one_behind_the_other(adapter, others, runner)
 
 
 @needs_hopper
@@ -242,18 +214,8 @@ def test_batches_go_layer_by_layer():
 @needs_hopper
 @pytest.mark.cuda
 def test_a_compiler_that_fails_is_told_once_and_costs_nothing(monkeypatch, caplog):
-    def refuse(*_, **__):
-        raise CudaError("no such architecture")
-
     adapter = flow("pi05", 48)
-    noise = torch.randn(adapter.noise_shape(1))
-    expected = answer(runner(adapter, "library")[0], noise)
-    monkeypatch.setattr(gemma_expert, "ClusterAttention", refuse)
-    made, asked = runner(adapter)
-    for _ in range(2):
-        assert torch.equal(answer(made, noise), expected)
-    assert not asked
-    assert caplog.text.count("no such architecture") == 1
+    check_a_refused_compiler(monkeypatch, caplog, adapter, gemma_expert, "ClusterAttention", runner)
 
 
 def test_other_sizes_and_devices_are_not_served():

@@ -4,17 +4,13 @@
 import nearness
 import pytest
 import torch
+from hopper import DEVICE, check_early_attention, needs_hopper
 
 from phyai_ros.engine.kernels import head_attention
 from phyai_ros.engine.kernels.fragments import from_fragments, into_fragments
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
-
-needs_hopper = pytest.mark.skipif(
-    not head_attention.fits(48, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
-)
 
 
 class Case:
@@ -123,31 +119,7 @@ def test_the_same_bits_in_a_chain_of_early_launches(rand):
     case = Case(rand, 41, constant=False)
     kernel = case.kernel()
     live = (case.q, case.key, case.value)
-    given = [t.clone() for t in live]
-    outs = [torch.full_like(case.out, torch.nan) for _ in range(4)]
-
-    def chain():
-        for out in outs:
-            for to, what in zip(live, given, strict=True):
-                to.zero_()
-                to.copy_(what)
-            for _ in range(3):  # the second and third start while the one in front ends
-                kernel(case.q, out=out)
-
-    chain()
-    torch.cuda.synchronize()
-    first = outs[0].clone()
-    case.check(first)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        chain()
-    for _ in range(200):
-        for out in outs:
-            out.fill_(torch.nan)
-        graph.replay()
-        for out in outs:
-            found, wanted = (from_fragments(t, 41) for t in (out, first))
-            assert torch.equal(found, wanted)
+    check_early_attention(case, live, lambda out: kernel(case.q, out=out), 41)
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -5,6 +5,7 @@ or without one in Triton's interpreter where TRITON_INTERPRET=1 is set."""
 import nearness
 import pytest
 import torch
+from torch.nn import functional as F
 
 from phyai_ros.engine import solver
 from phyai_ros.engine.kernels import (
@@ -18,8 +19,10 @@ from phyai_ros.engine.kernels import (
     rope_cache,
     row_linear,
     skinny_linear,
+    split_linear,
     stream_linear,
 )
+from phyai_ros.engine.kernels.fragments import from_fragments
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 DTYPES = [torch.float32, torch.float16]
@@ -178,6 +181,21 @@ def test_stream_linear(rand, dependent, rows, narrow, width):
     found = stream_linear.fused_out(stream, rows, weight, bias, 1e-6, dependent=dependent)
     expected = stream_linear.reference_out(stream.double(), rows, *wide(weight, bias), 1e-6)
     check(found, expected, torch.float32)
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("rows", "narrow", "width"), [(1, 7, 48), (50, 32, 768), (64, 33, 144)])
+def test_split_rows(rand, dependent, rows, narrow, width):
+    x, weight, bias = rand(rows, narrow), rand(width, narrow), rand(width)
+    out = torch.zeros(3 * width // 16, 4, 32, 8, dtype=torch.float16, device=x.device)
+    split_linear.fused_rows(x, weight, bias, out=out, dependent=dependent)
+    high, again, low = from_fragments(out, 64).double().chunk(3, dim=1)
+    assert torch.equal(high, again)
+    expected = F.silu(F.linear(*wide(x, weight, bias)))
+    check(high[:rows], expected, torch.float16)
+    check((high + low)[:rows], expected, torch.float32)
+    assert not high[rows:].any()
 
 
 @pytest.mark.parametrize("name", ["flow_forward", "flow_backward"])

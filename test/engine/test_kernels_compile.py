@@ -23,6 +23,7 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     rope_cache,
     row_linear,
     skinny_linear,
+    split_linear,
     stream_linear,
 )
 
@@ -92,6 +93,9 @@ KERNELS = {
         {"x_ptr": HALF, "w_ptr": HALF},
         {"DEPTH_PER_SPLIT": 512, "LINES": 8, "ROWS": 64, "COLUMNS": 32, "DEPTH": 64,
          "HAS_BIAS": False, "ACTIVATION": "", "IEEE": False},
+    ),
+    "split_rows": (
+        split_linear.rows_kernel, {"out_ptr": HALF}, {"WIDE": 32, "COLUMNS": 128},
     ),
     "stream_into": (
         stream_linear.into_kernel, {"copy_ptr": HALF}, {"WIDE": 32, "COLUMNS": 128,

@@ -7,31 +7,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import nearness
-import numpy as np
 import pytest
 import torch
+from hopper import (
+    DEVICE,
+    NOTHING,
+    answer,
+    check_a_refused_compiler,
+    check_requests_one_behind_the_other,
+    needs_hopper,
+    runner,
+)
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.kernels import head_attention, llama_expert, split_linear
-from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels import llama_expert, split_linear
 from phyai_ros.engine.kernels.fragments import from_fragments, from_groups
 from phyai_ros.engine.kernels.llama_expert import Layer, LlamaExpert
-from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
 from phyai_ros.engine.models.smolvla.model import FLOAT32, SmolVlaInputs, SmolVlaModel
 from phyai_ros.engine.runner import Runner
-from phyai_ros.engine.types import Observation
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import synthetic
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEADS, KV, D, EPS, WIDTH, MLP, ACTIONS = 15, 5, 64, 1e-5, 768, 2048, 32
-NOTHING = Observation({}, np.zeros(0), "")
-
-needs_hopper = pytest.mark.skipif(
-    not head_attention.fits(64, 1, 1, torch.float16, DEVICE), reason="needs a Hopper GPU"
-)
 
 
 class Case:
@@ -176,22 +175,6 @@ def adapter(batch=1, cameras=3, words=48):
     return synthetic.SyntheticAdapter(spec, model, "flow_backward", inputs, shape)
 
 
-def runner(given, choice=CLUSTERS):
-    """A runner that takes ``choice`` for the expert, and the names that it chose for."""
-    made, asked = Runner(given, DEVICE), []
-
-    def chosen(key, candidates):
-        asked.append(key)
-        return choice
-
-    made.operators.chosen = chosen
-    return made, asked
-
-
-def answer(made, noise, guide=None):
-    return torch.from_numpy(made.run([NOTHING] * len(noise), noise, guide)[0].normalised)
-
-
 @needs_hopper
 @pytest.mark.cuda
 @pytest.mark.parametrize("cameras", [1, 3])
@@ -221,30 +204,10 @@ def test_in_the_model(cameras):
 @needs_hopper
 @pytest.mark.cuda
 def test_eager_requests_one_behind_the_other():
-    """What the kernels fetch before they wait was written by the request they belong to."""
     given = adapter()
-    made, _ = runner(given)
-    plain_inputs = given.inputs
-    noise = torch.randn(given.noise_shape(1))
-    others = [
-        replace(plain_inputs, images=tuple(t.roll(i, -1) for t in plain_inputs.images))
-        for i in range(6)
-    ]
-
-    def answers(made):
-        out = []
-        for inputs in others:
-            given.inputs = inputs
-            out.append(answer(made, noise))
-        return out
-
-    first = answers(made)
-    plain, _ = runner(given)
-    plain.operators.dependent = False
-    plain.model = given.model.fused(plain.operators)
-    for one, other in zip(first, answers(plain), strict=True):
-        assert torch.equal(one, other)
-    assert not torch.equal(first[0], first[1])
+    inputs = given.inputs
+    others = [replace(inputs, images=tuple(t.roll(i, -1) for t in inputs.images)) for i in range(6)]
+    check_requests_one_behind_the_other(given, others)
 
 
 @needs_hopper
@@ -274,18 +237,7 @@ def test_other_requests_go_layer_by_layer(options):
 @needs_hopper
 @pytest.mark.cuda
 def test_a_compiler_that_fails_is_told_once_and_costs_nothing(monkeypatch, caplog):
-    def refuse(*_, **__):
-        raise CudaError("no such architecture")
-
-    given = adapter()
-    noise = torch.randn(given.noise_shape(1))
-    expected = answer(runner(given, "library")[0], noise)
-    monkeypatch.setattr(llama_expert, "HeadAttention", refuse)
-    made, asked = runner(given)
-    for _ in range(2):
-        assert torch.equal(answer(made, noise), expected)
-    assert not asked
-    assert caplog.text.count("no such architecture") == 1
+    check_a_refused_compiler(monkeypatch, caplog, adapter(), llama_expert, "HeadAttention")
 
 
 def test_other_sizes_and_devices_are_not_served():

@@ -27,6 +27,20 @@ _TYPES = {torch.float16: 6, torch.bfloat16: 9}  # CUtensorMapDataType
 _SWIZZLE_128, _L2_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 
+MOST_SHARED = 227 * 1024
+"""Bytes a block of Hopper may have."""
+REGISTERS = 65536
+"""Of a multiprocessor of Hopper."""
+
+
+def is_hopper(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
+
+
+def address(t: torch.Tensor | None) -> int:
+    return 0 if t is None else t.data_ptr()
+
+
 class CudaError(RuntimeError):
     """A source does not compile or a call of the driver failed."""
 

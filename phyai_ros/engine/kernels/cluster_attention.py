@@ -39,8 +39,7 @@ def fits(d: int, at: int, rows: int, dtype: torch.dtype, device: torch.device) -
         and 1 <= at <= LONGEST_PREFIX
         and 1 <= rows <= ROWS
         and dtype in (torch.float16, torch.bfloat16)
-        and device.type == "cuda"
-        and torch.cuda.get_device_capability(device)[0] == 9
+        and _cuda.is_hopper(device)
     )
 
 

@@ -14,19 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_fragments, from_groups
 from phyai_ros.engine.kernels.skinny_linear import activate
 
-_NORMS = {"": 0, "rms": 1, "layer": 2}
-_EPILOGUES = {"rope": 1, "residual": 2, "gated": 3, "linear": 4}
+_NORMS = {"": 0, "rms": 1}
+_EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
-_MOST_SHARED = 227 * 1024
-"""Bytes a block of Hopper may have."""
-_REGISTERS = 65536
 _FILES = ("hopper.cuh", "cluster_product.cu")
 
 
@@ -36,12 +32,11 @@ class Form:
 
     n, k: of W [n, k]; without a norm k may be more than W has, as if columns of zeros followed.
     blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a cluster makes twice
-    as many columns. norm of x: "", "rms", "layer". epilogue: "rope" (packed
-    queries, keys and values, ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as
-    fragments, keys and values into their cache), "residual" (x += gate (y + bias)), "gated" (W's
-    first half of rows are gates, the second ups), "linear" (activation(y + bias), as fragments or,
-    ``row_major``, [rows, n]). registers of a thread at most: a block starts beside one of the
-    kernel in front only where both together have no more than a multiprocessor's 65536.
+    as many columns. norm of x: "" or "rms". epilogue: "rope" (packed queries, keys and values,
+    ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as fragments, keys and values into
+    their cache), "residual" (x += gate (y + bias)), "gated" (W's first half of rows are gates, the
+    second ups). registers of a thread at most: a block starts beside one of the kernel in front
+    only where both together have no more than a multiprocessor's 65536.
     """
 
     n: int
@@ -52,7 +47,6 @@ class Form:
     epilogue: str
     norm: str = ""
     activation: str = ""
-    row_major: bool = False
     registers: int = 224
     d: int = 256
     heads: int = 8
@@ -76,16 +70,15 @@ class Form:
             and (self.epilogue != "rope" or (self.n == packed and self.d // 2 % self.half == 0))
             and 2 * self.half <= 256
             and (2 * self.half) % (8 * self.ranks * (2 if paired else 1)) == 0
-            and self.shared() <= _MOST_SHARED
-            and self.groups * 128 * self.registers <= _REGISTERS
+            and self.shared() <= _cuda.MOST_SHARED
+            and self.groups * 128 * self.registers <= _cuda.REGISTERS
         )
 
     def shared(self) -> int:
         """Bytes of shared memory a block takes."""
         own = 2 * self.half // 8 // self.ranks
         each = 4 * self.half * self.depth + (self.blocks - 1) * own * 2048
-        statistics = self.ranks * ROWS * (8 if self.norm == "layer" else 4)
-        norm = statistics + self.groups * 4 * self.depth if self.norm else 0
+        norm = 4 * (self.ranks * ROWS + self.groups * self.depth) if self.norm else 0
         return self.groups * each + norm + 16
 
 
@@ -93,7 +86,7 @@ class _Given(ctypes.Structure):
     _fields_ = (
         ("weights", _cuda.TensorMap),
         *((n, c_uint64) for n in (
-            "x_in", "scale", "sums", "bias", "gate", "x", "out", "key", "value", "cosine", "sine",
+            "x_in", "scale", "bias", "gate", "x", "out", "key", "value", "cosine", "sine",
         )),
         ("rows", c_int), ("begins", c_int), ("eps", c_float),
     )  # fmt: skip
@@ -106,19 +99,14 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
         "cluster_product", _FILES,
         {
             "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
-            "HALF": form.half,
-            "NORM": _NORMS[form.norm], "EPILOGUE": _EPILOGUES[form.epilogue],
-            "ACTIVATION": _ACTIVATIONS[form.activation], "ROW_MAJOR": int(form.row_major),
+            "HALF": form.half, "NORM": _NORMS[form.norm],
+            "EPILOGUE": _EPILOGUES[form.epilogue], "ACTIVATION": _ACTIVATIONS[form.activation],
             "D": form.d, "HEADS": form.heads, "KV": form.kv, "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent), "REGISTERS": form.registers,
         },
         cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
         products=(product(2 * form.half),),
     )  # fmt: skip
-
-
-def usable(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
 
 
 class ClusterProduct:
@@ -142,7 +130,6 @@ class ClusterProduct:
         out: torch.Tensor | None = None,
         x: torch.Tensor | None = None,
         scale: torch.Tensor | None = None,
-        sums: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
         gate: torch.Tensor | None = None,
         key: torch.Tensor | None = None,
@@ -153,32 +140,18 @@ class ClusterProduct:
         begins: bool = False,
     ) -> None:
         """source: fragments of k columns; in front of a norm, of the residual stream times
-        ``COPY``. out: fragments, 16 bit, or [rows, n]; of "residual", the stream's copy. x: the
-        stream, groups of n columns, changed in place, or where it ``begins`` only written. scale
-        [k], bias and gate [n], float32; a norm's shift is a bias, ``through(weight, shift)``. sums:
-        of ``sums_of``, for a layer norm. key, value: [>= rows, kv d], written from their first row
-        on. cos, sin: float32 [rows, d]."""
-
-        def at(t: torch.Tensor | None) -> int:
-            return 0 if t is None else t.data_ptr()
-
-        given = _Given(
-            self._map, at(source), at(scale), at(sums), at(bias), at(gate), at(x), at(out), at(key),
-            at(value), at(cos), at(sin), rows, begins, eps,
-        )  # fmt: skip
+        ``COPY``. out: fragments, 16 bit; of "residual", the stream's copy. x: the stream, groups of
+        n columns, changed in place, or where it ``begins`` only written. scale [k], bias and gate
+        [n], float32; a norm's shift is a bias, ``through(weight, shift)``. key, value: [>= rows, kv
+        d], written from their first row on. cos, sin: float32 [rows, d]."""
+        places = (source, scale, bias, gate, x, out, key, value, cos, sin)
+        given = _Given(self._map, *map(_cuda.address, places), rows, begins, eps)
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
 
 
 def through(weight: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
     """What a norm's shift [k] adds to the product with weight [n, k]; float32 [n]."""
     return weight.float() @ shift.float()
-
-
-def sums_of(weight: torch.Tensor, scale: torch.Tensor | None, ranks: int) -> torch.Tensor:
-    """Of each rank's share of the depth, the sum of scale W^T: float32 [ranks, n]. Puts a layer
-    norm right, whose blocks know the mean of their share only."""
-    wide = weight.float() if scale is None else weight.float() * scale.float()
-    return wide.unflatten(1, (ranks, -1)).sum(2).t().contiguous()
 
 
 def reference(
@@ -201,8 +174,6 @@ def reference(
     wide = h.dtype
     if form.norm == "rms":
         h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps)
-    elif form.norm == "layer":
-        h = F.layer_norm(h, h.shape[-1:], eps=eps)
     if scale is not None:
         h = h * scale.to(wide)
     y = h @ weight.to(wide).t()
@@ -215,8 +186,6 @@ def reference(
     if form.epilogue == "gated":
         one, two = y.chunk(2, dim=1)
         return (activate(one, form.activation) * two,)
-    if form.epilogue == "linear":
-        return (activate(y, form.activation),)
     assert cos is not None
     assert sin is not None
     q, k, v = y.view(rows, -1, form.d).split((form.heads, form.kv, form.kv), dim=1)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.kernels import add_norm, attention, dit_product, head_attention
+from phyai_ros.engine.kernels import _cuda, add_norm, attention, dit_product, head_attention
 from phyai_ros.engine.kernels.dit_product import DitProduct, Form, Stream, sums_of, through
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 from phyai_ros.engine.kernels.skinny_linear import activate
@@ -104,7 +104,7 @@ def fits(layers: Sequence[Layer], last: Linear, tokens: int, heads: int) -> bool
     return (
         plain
         and first.dtype == torch.bfloat16  # the residual stream leaves float16's range
-        and dit_product.usable(first.device)
+        and _cuda.is_hopper(first.device)
         and head_attention.fits(first.shape[1] // heads, tokens, tokens, first.dtype, first.device)
         and forms(layers, last) is not None
     )

@@ -24,8 +24,6 @@ from phyai_ros.engine.kernels.fragments import (
 )
 from phyai_ros.engine.kernels.skinny_linear import activate
 
-_MOST_SHARED = 227 * 1024
-"""Bytes a block of Hopper may have."""
 _DEEPEST = 512
 """Of a warpgroup's share of the depth: its operands are in registers."""
 
@@ -75,8 +73,8 @@ class Form:
             and self.depth <= _DEEPEST
             and (self.part == 0 or self.depth % self.part == 0)
             and self.activation in ("", "gelu_tanh")
-            and self.shared() <= _MOST_SHARED
-            and self.groups * 128 * self.registers <= 65536
+            and self.shared() <= _cuda.MOST_SHARED
+            and self.groups * 128 * self.registers <= _cuda.REGISTERS
         )
 
     def shared(self) -> int:
@@ -134,10 +132,6 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
     )  # fmt: skip
 
 
-def usable(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
-
-
 class DitProduct:
     """One weight [n, k], 16 bit and contiguous, and its bias [n], as one form's kernel takes them.
 
@@ -174,16 +168,10 @@ class DitProduct:
         which takes the place of the weight's own. out: as the form says. stream: changed in place
         by a residual form; scale [n] float32, of the norm behind it, None for ones."""
         x, scaled, told = stream or (None, out, None)
-        given = _Given(
-            self._map, _at(source), _at(statistics), _at(sums),
-            _at(self.bias if bias is None else bias), _at(scaled), _at(x), _at(scale), _at(told),
-            rows, eps,
-        )  # fmt: skip
+        bias = self.bias if bias is None else bias
+        places = (source, statistics, sums, bias, scaled, x, scale, told)
+        given = _Given(self._map, *map(_cuda.address, places), rows, eps)
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
-
-
-def _at(t: torch.Tensor | None) -> int:
-    return 0 if t is None else t.data_ptr()
 
 
 def through(weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
@@ -225,7 +213,7 @@ def begin(rows: torch.Tensor, scale: torch.Tensor, stream: Stream, *, dependent:
     count, width = rows.shape
     parts = len(stream.statistics)
     kernel = _rows_kernel(width, width // parts, stream.scaled.dtype, dependent, rows.get_device())
-    given = _RowsGiven(_at(rows), _at(scale), *map(_at, stream), count)
+    given = _RowsGiven(*map(_cuda.address, (rows, scale, *stream)), count)
     kernel.launch(parts, given, dependent=dependent)
 
 

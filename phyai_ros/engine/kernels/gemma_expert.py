@@ -143,11 +143,7 @@ def form(weight: torch.Tensor, epilogue: str, *, d: int = 256, heads: int = 8) -
     activation = "gelu_tanh" if epilogue == "gated" else ""
     for blocks, groups, half in _SHAPES[epilogue]:
         made = Form(n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads)
-        if (
-            made.fits()
-            and made.depth <= _DEEPEST[norm]
-            and (epilogue != "rope" or d // 2 % half == 0)  # a pair is of one head
-        ):
+        if made.fits() and made.depth <= _DEEPEST[norm]:
             return made
     return None
 

@@ -43,8 +43,7 @@ def fits(
         and _boxes(keys - own) + _boxes(own) <= MOST_KEYS
         and 1 <= rows <= ROWS
         and dtype in (torch.float16, torch.bfloat16)
-        and device.type == "cuda"
-        and torch.cuda.get_device_capability(device)[0] == 9
+        and _cuda.is_hopper(device)
     )
 
 

@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import (
+    _cuda,
     add_norm,
     attention,
     gated_linear,
@@ -23,7 +24,7 @@ from phyai_ros.engine.kernels import (
     split_linear,
     stream_linear,
 )
-from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, usable
+from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 
 _STEP = 256
@@ -92,7 +93,7 @@ def forms(layer: Layer, heads: int, kv: int) -> tuple[Form, Form, Form, Form] | 
     device."""
     weights = (layer.qkv, layer.output, layer.gate_up, layer.down)
     first = weights[0]
-    if not usable(first.device) or not all(
+    if not _cuda.is_hopper(first.device) or not all(
         w.is_contiguous() and w.dtype == first.dtype for w in weights
     ):
         return None

@@ -20,6 +20,20 @@ reference_from = fragments.from_groups
 
 
 @jit
+def group_at(row, column):
+    """Where groups hold a row's column."""
+    lane = row % 8 * 4 + column % 8 // 2
+    return (column // 8 * 4 + row // 16) * 128 + lane * 4 + row // 8 % 2 * 2 + column % 2
+
+
+@jit
+def fragment_at(at):
+    """Where fragments hold what groups hold at ``at``."""
+    group = at // 512
+    return group // 2 * 1024 + at // 4 % 128 * 8 + group % 2 * 4 + at % 4
+
+
+@jit
 def regroup_kernel(
     rows_ptr, groups_ptr, copy_ptr, rows, width,
     INTO: tl.constexpr, SHARE: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
@@ -36,9 +50,7 @@ def regroup_kernel(
     if INTO:
         x = tl.load(rows_ptr + row * width + column, mask=inside, other=0.0)
         tl.store(groups_ptr + i, x)
-        group = i // 512
-        fragment = group // 2 * 1024 + i // 4 % 128 * 8 + group % 2 * 4 + i % 4
-        tl.store(copy_ptr + fragment, (x * SHARE).to(copy_ptr.dtype.element_ty))
+        tl.store(copy_ptr + fragment_at(i), (x * SHARE).to(copy_ptr.dtype.element_ty))
     else:
         x = tl.load(groups_ptr + i, mask=inside, other=0.0)
         tl.store(rows_ptr + row * width + column, x, mask=inside)

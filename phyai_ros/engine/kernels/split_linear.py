@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
 from phyai_ros.engine.kernels.fragments import ROWS, into_fragments
-from phyai_ros.engine.kernels.stream_linear import group_at
+from phyai_ros.engine.kernels.regroup import fragment_at, group_at
+from phyai_ros.engine.kernels.stream_linear import narrow_row
 
 
 def halves(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,23 +46,12 @@ def rows_kernel(
 ):  # fmt: skip
     row = tl.program_id(0)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    k = tl.arange(0, WIDE)
-    inside = columns < width
-    if PDL:
-        tl.extra.cuda.gdc_launch_dependents()
-    there = inside[:, None] & (k < K)[None, :]
-    w = tl.load(w_ptr + columns[:, None] * K + k[None, :], mask=there, other=0.0)
-    bias = tl.load(bias_ptr + columns, mask=inside, other=0.0)
-    if PDL:
-        tl.extra.cuda.gdc_wait()
-    x = tl.load(x_ptr + row * K + k, mask=(k < K) & (row < rows), other=0.0)
-    y = tl.sum(w * x[None, :], 1) + bias
+    y = narrow_row(x_ptr, w_ptr, bias_ptr, row, columns, rows, width, K, WIDE, PDL)
     y = tl.where(row < rows, y / (1.0 + tl.exp(-y)), 0.0)
     high = y.to(out_ptr.dtype.element_ty)
     low = (y - high.to(tl.float32)).to(out_ptr.dtype.element_ty)
-    at = group_at(row, columns)
-    group, rest = at // 512, at % 512
-    at = group // 2 * 1024 + rest // 4 * 8 + group % 2 * 4 + rest % 4
+    inside = columns < width
+    at = fragment_at(group_at(row, columns))
     tl.store(out_ptr + at, high, mask=inside)
     tl.store(out_ptr + width * 64 + at, high, mask=inside)
     tl.store(out_ptr + width * 128 + at, low, mask=inside)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from phyai_ros.engine.kernels import regroup
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
 from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_groups
+from phyai_ros.engine.kernels.regroup import fragment_at, group_at
 
 
 def reference_into(
@@ -30,19 +31,10 @@ def reference_out(
 
 
 @jit
-def group_at(row, column):
-    """Where groups hold a row's column."""
-    lane = row % 8 * 4 + column % 8 // 2
-    return (column // 8 * 4 + row // 16) * 128 + lane * 4 + row // 8 % 2 * 2 + column % 2
-
-
-@jit
-def into_kernel(
-    x_ptr, w_ptr, bias_ptr, stream_ptr, copy_ptr, rows, width, K,
-    WIDE: tl.constexpr, COLUMNS: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+def narrow_row(
+    x_ptr, w_ptr, bias_ptr, row, columns, rows, width, K, WIDE: tl.constexpr, PDL: tl.constexpr
+):
+    """These columns of a row of x W^T + bias, early; of a row that is missing, of zeros."""
     k = tl.arange(0, WIDE)
     inside = columns < width
     if PDL:
@@ -53,12 +45,22 @@ def into_kernel(
     if PDL:
         tl.extra.cuda.gdc_wait()
     x = tl.load(x_ptr + row * K + k, mask=(k < K) & (row < rows), other=0.0)
-    y = tl.where(row < rows, tl.sum(w * x[None, :], 1) + bias, 0.0)
+    return tl.sum(w * x[None, :], 1) + bias
+
+
+@jit
+def into_kernel(
+    x_ptr, w_ptr, bias_ptr, stream_ptr, copy_ptr, rows, width, K,
+    WIDE: tl.constexpr, COLUMNS: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    y = narrow_row(x_ptr, w_ptr, bias_ptr, row, columns, rows, width, K, WIDE, PDL)
+    y = tl.where(row < rows, y, 0.0)
+    inside = columns < width
     at = group_at(row, columns)
     tl.store(stream_ptr + at, y, mask=inside)
-    group, rest = at // 512, at % 512
-    at = group // 2 * 1024 + rest // 4 * 8 + group % 2 * 4 + rest % 4
-    tl.store(copy_ptr + at, (y * SHARE).to(copy_ptr.dtype.element_ty), mask=inside)
+    tl.store(copy_ptr + fragment_at(at), (y * SHARE).to(copy_ptr.dtype.element_ty), mask=inside)
 
 
 @jit

@@ -5,15 +5,12 @@
 // block, then inside the cluster, and each finishes the columns it owns. All of a block's weights are
 // asked for at once, before the kernel in front has ended.
 //
-// Defined outside: N, K of W [N, K]; BLOCKS, GROUPS (warpgroups of a block), HALF; NORM (0, RMS or
-// LAYER), EPILOGUE and what it needs; REGISTERS of a thread.
+// Defined outside: N, K of W [N, K]; BLOCKS, GROUPS (warpgroups of a block), HALF; NORM, whether
+// an RMS norm stands in front; EPILOGUE and what it needs; REGISTERS of a thread.
 
-#define RMS 1
-#define LAYER 2
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
 #define GATED 3     // rows of W: gates, then as many ups -> act(gate) up
-#define LINEAR 4    // act(y + bias); ROW_MAJOR: [rows, N] instead of fragments
 // Of the residual stream, float32, norms read a copy in 16 bits, times this: far from overflow, also
 // once it is multiplied by a norm's scale.
 #define COPY 0.015625f
@@ -22,9 +19,6 @@
 
 #ifndef ACTIVATION
 #define ACTIVATION 0
-#endif
-#ifndef ROW_MAJOR
-#define ROW_MAJOR 0
 #endif
 #ifndef D
 #define D 256
@@ -42,9 +36,8 @@
 #define WEIGHT_BYTES (GROUPS * CHUNKS * CHUNK_BYTES)
 #define RECEIVED_BYTES ((BLOCKS - 1) * OWN * 2048)
 #define LEFT_BYTES (BLOCKS * OWN * 2048)  // by one warpgroup for another of its block
-#define STATISTICS_BYTES (NORM ? RANKS * 32 * STATISTICS * 4 : 0)
+#define STATISTICS_BYTES (NORM ? RANKS * 32 * 8 : 0)
 #define THREADS (GROUPS * 128)
-#define STATISTICS (NORM == LAYER ? 4 : 2)  // of two rows
 
 static_assert(K % (64 * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in chunks and groups");
 static_assert(!PAIRED || OWN % 2 == 0, "an owner has both halves of a pair");
@@ -55,7 +48,6 @@ struct Given {
   TensorMap weights;   // boxes of HALF rows
   const Word4* in;     // fragments of K columns; in front of a norm, the stream's copy
   const float* scale;  // of the norm, [K]; null for ones
-  const float* sums;   // LAYER: of each rank's share of scale W^T, [RANKS][N]
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
   float* x;            // RESIDUAL: the stream, groups of N columns, changed in place
@@ -99,25 +91,14 @@ DEV float activate(float x) {
 #endif
 }
 
-// A thread's share of the 8 columns from `column` on.
-DEV Float4* group_at(float* x, u32 column, u32 tid) { return (Float4*)x + (column >> 3) * 128 + tid; }
-DEV void put_fragment(u16* to, u32 column, u32 tid, const float* v) {
-  ((Word2*)to)[((column >> 4) * 128 + tid) * 2 + ((column >> 3) & 1)] = {pack(v[0], v[1]),
-                                                                        pack(v[2], v[3])};
-}
-
-// Of a thread's two rows, over this rank's share: sums of squares; of a layer norm, means and sums of
-// squared deviations.
-struct Statistics {
-  float square[2], mean[2];
-};
 // Where one warpgroup of a block leaves another's columns.
 DEV u32 left_at(u32 from, u32 to) {
   return from * CHUNKS * CHUNK_BYTES + (to < from ? to : to - 1) * LEFT_BYTES;
 }
 
+// Sums of squares of a thread's two rows, over a rank's share.
 DEV u32 statistics_at(u32 statistics, u32 rank, u32 tid) {
-  return statistics + (rank * 32 + (tid >> 2)) * STATISTICS * 4;
+  return statistics + (rank * 32 + (tid >> 2)) * 8;
 }
 
 extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_constant__ Given g) {
@@ -140,7 +121,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     bar_expect(bar, WEIGHT_BYTES);
     if (BLOCKS > 1) {  // from each warpgroup of the other blocks
       u32 pairs = g.rows / 16 * 8 + (g.rows % 16 < 8 ? g.rows % 16 : 8);  // of rows
-      bar_expect(joined, (BLOCKS - 1) * GROUPS * pairs * (OWN * 64 + (NORM ? STATISTICS * 4 : 0)));
+      bar_expect(joined, (BLOCKS - 1) * GROUPS * pairs * (OWN * 64 + (NORM ? 8 : 0)));
     }
 #pragma unroll
     for (u32 i = 0; i < GROUPS * CHUNKS; i++) {
@@ -201,18 +182,6 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   __syncthreads();  // barriers and scales are there for all
 #if NORM
   // Word e of a step is of row e & 1. What one row has in common is multiplied behind the product.
-  Statistics mine = {};
-#if NORM == LAYER
-#pragma unroll
-  for (int i = 0; i < STEPS; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      Float2 f = unpack(a[i][e]);
-      mine.mean[e & 1] += f.v[0] + f.v[1];
-    }
-#pragma unroll
-  for (int h = 0; h < 2; h++) mine.mean[h] = quad_sum(mine.mean[h]) * (1.0f / DEPTH);
-#endif
   float square[4] = {};
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
@@ -220,10 +189,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     for (int e = 0; e < 4; e++) {
       Float2 f = unpack(a[i][e]), s = *(const Float2*)(scales + i * 16 + (e >> 1) * 8 + q * 2);
 #pragma unroll
-      for (int c = 0; c < 2; c++) {
-        f.v[c] -= mine.mean[e & 1];
-        square[e] += f.v[c] * f.v[c];
-      }
+      for (int c = 0; c < 2; c++) square[e] += f.v[c] * f.v[c];
       a[i][e] = pack(f.v[0] * s.v[0], f.v[1] * s.v[1]);
     }
 #endif
@@ -237,8 +203,9 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     product(sum, a[i], by_rows(mine_at + (i >> 2) * CHUNK_BYTES + (i & 3) * 32));
   products_commit();
 #if NORM
+  float mine[2];
 #pragma unroll
-  for (int h = 0; h < 2; h++) mine.square[h] = quad_sum(square[h] + square[h + 2]);
+  for (int h = 0; h < 2; h++) mine[h] = quad_sum(square[h] + square[h + 2]);
 #endif
   products_wait();
   hold(sum);
@@ -261,7 +228,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   if (q == 0) {
     float* to = (float*)(dynamic + (statistics_at(statistics, rank, tid) - weights));
 #pragma unroll
-    for (int h = 0; h < STATISTICS; h++) to[h] = h < 2 ? mine.square[h] : mine.mean[h - 2];
+    for (int h = 0; h < 2; h++) to[h] = mine[h];
   }
 #endif
   __syncthreads();
@@ -309,11 +276,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #pragma unroll
       for (u32 j = 0; j < OWN; j++) put_async4(to + j * 2048, part[owner][j], there);
 #if NORM
-      if (q == 0) {
-        u32 at = remote(statistics_at(statistics, rank, tid), owner);
-        put_async2(at, mine.square, there);
-        if (NORM == LAYER) put_async2(at + 8, mine.mean, there);
-      }
+      if (q == 0) put_async2(remote(statistics_at(statistics, rank, tid), owner), mine, there);
 #endif
     }
   }
@@ -339,41 +302,17 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #if NORM
   const float* told = (const float*)(dynamic + (statistics_at(statistics, 0, tid) - weights));
   float inverse[2];
-#if NORM == LAYER
-  float apart[RANKS][2];  // each share's mean from the whole row's
-#endif
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     float square = 0.0f;
 #pragma unroll
     for (u32 r = 0; r < RANKS; r++)
-      square += r == rank ? mine.square[h] : told[r * 32 * STATISTICS + h];
-#if NORM == LAYER
-    float mean = 0.0f;
-#pragma unroll
-    for (u32 r = 0; r < RANKS; r++) {
-      apart[r][h] = r == rank ? mine.mean[h] : told[r * 32 * STATISTICS + 2 + h];
-      mean += apart[r][h] * (1.0f / RANKS);
-    }
-#pragma unroll
-    for (u32 r = 0; r < RANKS; r++) {
-      apart[r][h] -= mean;
-      square += DEPTH * apart[r][h] * apart[r][h];
-    }
-#endif
+      square += r == rank ? mine[h] : told[r * 64 + h];
     inverse[h] = rsqrt_(square * (1.0f / K) + g.eps * (COPY * COPY));
   }
 #endif
 #pragma unroll
   for (u32 j = 0; j < OWN; j++) {
-#if NORM == LAYER
-#pragma unroll
-    for (u32 r = 0; r < RANKS; r++) {
-      Float2 s = *(const Float2*)(g.sums + r * N + column_of(tile, owned(rank, j)) + q * 2);
-#pragma unroll
-      for (int e = 0; e < 4; e++) own[j][e] += apart[r][e >> 1] * s.v[e & 1];
-    }
-#endif
 #pragma unroll
     for (int e = 0; e < 4; e++) {
 #if NORM
@@ -430,23 +369,6 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #pragma unroll
     for (int e = 0; e < 4; e++) own[j][e] = activate(own[j][e]) * own[OWN / 2 + j][e];
     put_fragment(g.out, column_of(tile, owned(rank, j)), tid, own[j]);
-  }
-#else
-#pragma unroll
-  for (u32 j = 0; j < OWN; j++) {
-    u32 column = column_of(tile, owned(rank, j));
-#pragma unroll
-    for (int e = 0; e < 4; e++) own[j][e] = activate(own[j][e]);
-#if ROW_MAJOR
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      u32 r = row + h * 8;
-      if (r < g.rows)
-        *(u32*)(g.out + r * N + column + q * 2) = pack(own[j][h * 2], own[j][h * 2 + 1]);
-    }
-#else
-    put_fragment(g.out, column, tid, own[j]);
-#endif
   }
 #endif
 }

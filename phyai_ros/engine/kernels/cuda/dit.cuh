@@ -6,13 +6,6 @@
 // deviations, [width / columns][32 pairs of rows][4], the four being mean, mean 8 rows below, sum, sum
 // 8 rows below.
 
-// A thread's share of the 8 columns from `column` on.
-DEV Float4* group_at(float* x, u32 column, u32 tid) { return (Float4*)x + (column >> 3) * 128 + tid; }
-DEV void put_fragment(u16* to, u32 column, u32 tid, const float* v) {
-  ((Word2*)to)[((column >> 4) * 128 + tid) * 2 + ((column >> 3) & 1)] = {pack(v[0], v[1]),
-                                                                        pack(v[2], v[3])};
-}
-
 // x from `column` on, Count groups of 8 columns of the thread's two rows, whose norm multiplies by scale.
 template <int Count>
 DEV void leave(const float (&x)[Count][4], const Float2 (&scale)[Count], u16* scaled, float* statistics,
