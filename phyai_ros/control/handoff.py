@@ -80,6 +80,8 @@ class Handoff:
         self._held = False
         self.off_course = ""
         """Why the arm is held because it did not go where it was sent; empty when it is not."""
+        self.waits_for = ""
+        """Why no motion may begin yet, for people; one that is under way goes on."""
         self._fault = ""
         self._starved_since: int | None = None
         self._auto: tuple[tuple[int, ...], int] = ((), 1)
@@ -248,6 +250,8 @@ class Handoff:
         if self.guard.last is None or not moving:
             if measured is None or unusable:
                 return self._stand(step, f"no usable joint state to start from{unusable}")
+            if self.waits_for:
+                return self._stand(step, self.waits_for)
             self._motion.start(measured, row, tick)
         self._starved_since, self._releasing = None, False
         positions, limited, ramping = self._motion.step(row, tick)

@@ -164,7 +164,8 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def activate(self) -> None:
         self._seen.restart()
-        self._masters.forget()
+        self._masters.restart()
+        self._handoff.waits_for = self._masters.waits_for
         self._diagnostics = diagnostics.Publisher(self, [self._statuses])
         self._watch_timer = steady_timer(self, 0.25, self._watch)
         self._pacer = Pacer(
@@ -223,6 +224,7 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def _on_joints(self, topic: str, message: JointState) -> None:
         sample = convert.joints_from_message(message, self._prefixes.get(topic, ""))
+        self._masters.met()
         self._rivals.heard(topic, sample.positions)
         sender = self._joint_streams[topic].sender
         self._joints.add(sample, time.monotonic(), topic, sender)
@@ -230,8 +232,6 @@ class HandoffNode(lifecycle.ManagedNode):
             raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
 
     def _measured(self) -> np.ndarray | None:
-        if not (self._sink.commanded or self._masters.settled):
-            return None  # without it no motion begins
         return self._joints.positions(time.monotonic())
 
     def _on_chunk(self, message: ActionChunk, age: float) -> None:
@@ -250,6 +250,9 @@ class HandoffNode(lifecycle.ManagedNode):
         # The handoff sees the jump in its own ticks; what was measured before it is void.
         self.get_logger().warning(f"the clock jumped by {seconds:.3f} s")
         self._joints.clear()
+
+    def _listened(self, waits_for: str, now: float) -> None:
+        self._handoff.waits_for = waits_for
 
     def _on_master(self, text: str) -> None:
         if self._pacer is not None:
@@ -286,6 +289,7 @@ class HandoffNode(lifecycle.ManagedNode):
             if refusal is not None:
                 self.get_logger().info(refusal)
         self._masters.look()
+        self._loop.post(partial(self._listened, self._masters.waits_for))
         heard = [stream.heard for stream in (self._chunks, *self._joint_streams.values())]
         self._rivals.look({gid: at for part in heard for gid, at in part.items()})
         if self._chunks.arrivals():

@@ -22,8 +22,12 @@ from phyai_ros.nodes.message_types import message_class
 FIRST = 5.0
 """Seconds from the start for which this node listens without anybody else being listed."""
 SETTLE = 0.8
-"""Seconds from the start, and from when another publisher is first listed, that this node listens
-before it sends its first command: a command comes every tick, discovery takes a part of it."""
+"""Seconds that this node listens before it sends its first command, from the start and from the
+first message of anybody, which shows that discovery gets on here: a command comes every tick."""
+LISTED = 3.0
+"""Seconds from when another publisher is first listed: one that sends is heard in a part of them,
+once it has discovered this node in its turn; one that only might send keeps nobody longer."""
+LISTENING = "listening for others that command this arm"
 
 
 class Masters:
@@ -36,7 +40,8 @@ class Masters:
     sender, at the first command of each since ``forget``. sending: whether this node has sent a
     command. Executor thread. Make it before this node's publishers, one a topic, and call ``own``
     when they are there.
-    settled: whether this node has listened for long enough to send; any thread.
+    waits_for: why this node shall not send yet, for people; empty once it has listened for long
+    enough.
     """
 
     def __init__(
@@ -51,8 +56,9 @@ class Masters:
         self._types = {node.resolve_topic_name(topic): kind for topic, kind in topics.items()}
         self._own: set[bytes] = {gid for t in self._types for gid in self._listed(t)}
         self._since = time.monotonic()
+        self._met: float | None = None
         self._others: dict[bytes, float] = {}
-        self.settled = not self._types
+        self.waits_for = LISTENING if self._types else ""
         self._heard: dict[bytes, str] = {}
         self._mine: dict[str, bytes] = {}
         self._unlisted: set[bytes] = set()
@@ -66,6 +72,17 @@ class Masters:
         for topic in self._types:
             self._listen(topic)
 
+    def restart(self) -> None:
+        """Listen as at the start: this node has sent nothing for a while."""
+        self._since, self._others = time.monotonic(), {}
+        self.waits_for = LISTENING if self._types else ""
+        self.forget()
+
+    def met(self) -> None:
+        """A message of another process has come, whatever it was."""
+        if self._met is None:
+            self._met = time.monotonic()
+
     def forget(self) -> None:
         """What was heard before no longer counts: nothing was commanded then."""
         self._heard = {}
@@ -78,18 +95,25 @@ class Masters:
         """Now and then, for it asks the ROS graph: begin or end to listen."""
         self._unlisted.clear()
         now = time.monotonic()
-        starting = now - self._since < FIRST
+        listen_on = bool(self.waits_for) or now - self._since < FIRST
+        listed: dict[bytes, str] = {}
         for topic in self._types:
-            others = [gid for gid in self._listed(topic) if gid not in self._own]
-            for gid in others:
-                self._others.setdefault(gid, now)
-            if starting or others:
+            others = {g: who for g, who in self._listed(topic).items() if g not in self._own}
+            listed |= others
+            if listen_on or others:
                 self._listen(topic)
             elif topic in self._listening:
                 self._node.destroy_subscription(self._listening.pop(topic))
+        self._others = {gid: self._others.get(gid, now) for gid in listed}
+        if self.waits_for:
+            self.waits_for = self._waits(listed, now)
 
-        newest = max(self._others.values(), default=self._since)
-        self.settled = self.settled or now - max(self._since, newest) >= SETTLE
+    def _waits(self, listed: Mapping[bytes, str], now: float) -> str:
+        new = sorted({who for gid, who in listed.items() if now - self._others[gid] < LISTED})
+        if new:
+            return f"{LISTENING}: {', '.join(new)} may"
+        heard_for = -1.0 if self._met is None else now - max(self._since, self._met)
+        return "" if heard_for >= SETTLE else LISTENING
 
     def _listed(self, topic: str) -> dict[bytes, str]:
         return endpoints.publishers(self._node, topic)

@@ -395,6 +395,19 @@ def test_no_motion_starts_from_a_position_in_another_unit(position):
     assert run.states()[-1] in ("RAMPING", "EXECUTING")
 
 
+def test_no_motion_begins_while_somebody_waits_and_one_that_has_begun_goes_on():
+    run = rig(joint_limits=limits())
+    run.handoff.waits_for = "listening for others"
+    run.run(8)
+    assert all(c.positions is None for c in run.commands)
+    assert run.commands[-1].reason == "listening for others"
+    run.handoff.waits_for = ""
+    run.run(20)
+    run.handoff.waits_for = "listening for others"
+    run.run(4)
+    assert run.states()[-1] in ("RAMPING", "EXECUTING")
+
+
 @pytest.mark.parametrize(("moved_to", "starts_at"), [(0.5, 0.0), (0.9, 0.9)])
 def test_a_gripper_that_squeezes_is_not_opened_by_a_new_start(moved_to, starts_at):
     joint_limits = limits(position=1.0)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from phyai_ros.nodes import masters as module
-from phyai_ros.nodes.masters import SETTLE, Masters
+from phyai_ros.nodes.masters import FIRST, LISTED, SETTLE, Masters
 
 TOPIC, OWN, OTHER = "/commands", b"own endpoint", b"another endpoint"
 
@@ -115,22 +115,69 @@ def test_before_the_first_command_whatever_is_heard_is_anothers(cell):
     assert len(said) == 1
 
 
-def test_nothing_is_sent_before_others_have_been_listened_for(monkeypatch):
+@pytest.fixture
+def starting(monkeypatch):
+    """A node that has sent nothing yet: its graph, its masters, and a way to let time pass."""
     now = 100.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     node = Node()
     masters = Masters(node, {TOPIC: "std_msgs/msg/Float64MultiArray"}, print, lambda: False)
     node.listed[OWN] = "handoff_node"
     masters.own()
-    masters.look()
-    assert not masters.settled
-    now += 0.5 * SETTLE
-    node.listed[OTHER] = "handoff_node"  # killed perhaps: it gets its time to speak
-    masters.look()
-    now += 0.6 * SETTLE
-    masters.look()
-    assert not masters.settled
-    now += 0.5 * SETTLE
-    masters.look()
-    assert masters.settled
-    assert Masters(node, {}, print, lambda: False).settled, "a dry run sends nothing"
+
+    def wait(seconds: float) -> str:
+        nonlocal now
+        now += seconds
+        masters.look()
+        return masters.waits_for
+
+    return node, masters, wait
+
+
+def test_nothing_is_sent_before_others_have_been_listened_for(starting):
+    node, masters, wait = starting
+    assert "listening" in masters.waits_for
+    masters.met()
+    assert wait(0.9 * SETTLE)
+    assert not wait(0.2 * SETTLE)
+    assert Masters(node, {}, print, lambda: False).waits_for == "", "a dry run sends nothing"
+
+
+def test_where_nobody_was_discovered_yet_another_master_was_not_either(starting):
+    """On a slow machine discovery took longer than the listening: the second sent commands."""
+    node, masters, wait = starting
+    assert wait(10 * FIRST)
+    assert node.callback is not None
+    masters.met()
+    assert wait(0.9 * SETTLE)
+    assert not wait(0.2 * SETTLE)
+
+
+def test_one_that_is_listed_gets_its_time_to_be_heard(starting):
+    node, masters, wait = starting
+    masters.met()
+    node.listed[OTHER] = "moveit"
+    assert "/moveit" in wait(0.5 * SETTLE)
+    assert "/moveit" in wait(0.9 * LISTED)
+    assert not wait(0.2 * LISTED)
+    node.listed[b"a third"] = "servo"
+    assert not wait(0.1), "what has begun is stopped by what is heard alone"
+
+
+def test_one_that_has_gone_is_not_waited_for(starting):
+    node, masters, wait = starting
+    masters.met()
+    node.listed[OTHER] = "moveit"
+    assert wait(SETTLE)
+    del node.listed[OTHER]
+    assert not wait(0.1)
+
+
+def test_a_node_that_was_inactive_listens_again(starting):
+    _, masters, wait = starting
+    masters.met()
+    assert not wait(1.1 * SETTLE)
+    masters.restart()
+    assert masters.waits_for
+    assert wait(0.9 * SETTLE)
+    assert not wait(0.2 * SETTLE)
