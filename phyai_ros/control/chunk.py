@@ -51,6 +51,10 @@ BROKEN = frozenset(
 """Drops that say the policy is wrong, not late."""
 
 
+USUAL = frozenset({Drop.OLD_EPOCH, Drop.SUPERSEDED, Drop.HELD, Drop.FAULT})
+"""Drops for which nobody is to blame: something newer came, or nothing shall move."""
+
+
 class ChunkRefused(ValueError):  # noqa: N818
     """A chunk that cannot be played; ``reason`` is the kind, the text names expected and found."""
 

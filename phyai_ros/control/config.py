@@ -17,8 +17,9 @@ class HandoffConfig:
     at which its request goes out, None: as measured. margin: ticks by which a request goes out
     earlier than the measured delay asks for. window, warm_up: of the delay estimate, in chunks.
     request_timeout: an unanswered request is repeated after this, or three measured delays if that
-    is longer. fault_after: starved this long, the handoff faults. fault_after_broken: so many
-    unusable chunks in a row fault. ramp_speed: share of the velocity limit for the first move.
+    is longer. fault_after: starved this long by the clock, the handoff faults. fault_after_broken:
+    so many unusable chunks in a row fault. ramp_speed: share of the velocity limit for the first
+    move.
     tracking_tolerance: a joint (not a gripper) of a standing arm that is measured farther than this
     from its command was moved by something else; one for all joints, or one for each.
     clock_jump: a forward step of the clock that begins a new epoch. max_chunk_age: no older

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phyai_ros.control.bounds import Bounds
 from phyai_ros.control.workspace import AXES, Workspace
 
 _EPS = 1e-9
@@ -79,7 +80,7 @@ class Guard:
         self.last: np.ndarray | None = None
         # Plain floats: for the few joints of an arm several times faster than arrays.
         self._bounds = [
-            _Bounds(
+            Bounds(
                 float(limits.lower[i]),
                 float(limits.upper[i]),
                 float(limits.velocity[i]),
@@ -93,6 +94,7 @@ class Guard:
         self._position: list[float] = []
         self._speed = [0.0] * len(limits.names)
         self._target = [0.0] * len(limits.names)
+        self._back: list[float] | None = None
 
     def start(self, measured: Sequence[float] | np.ndarray) -> None:
         """Begin (again) from where the arm is, standing still."""
@@ -106,6 +108,7 @@ class Guard:
         self._position = position.tolist()
         self._target = position.tolist()
         self._speed = [0.0] * len(position)
+        self._back = None
 
     def fork(self) -> Guard:
         """A guard that goes on from here by itself; this one does not notice."""
@@ -117,17 +120,27 @@ class Guard:
         """Go on from where a ``fork`` of this guard stands; what was stepped since was not sent."""
         self.last, self._position = earlier.last, earlier._position
         self._speed, self._target = earlier._speed, earlier._target
+        self._back = earlier._back
 
     def slow(self, ticks: int) -> None:
         """``ticks`` went by in which the robot held the last command: it was slowing down."""
         self._speed = [
-            math.copysign(max(abs(speed) - ticks * bounds.slew, 0.0), speed)
+            bounds.braked(speed, ticks)
             for speed, bounds in zip(self._speed, self._bounds, strict=True)
         ]
 
+    def give_way(self, to: np.ndarray) -> None:
+        """From now on ``brake`` takes each joint back to where ``to`` [J] has a number, within the
+        limits, and brakes the others: an arm that is stopped short of its commands is pressed no
+        longer against what stops it. Ends there, at the next ``step``, or at the workspace's side.
+        """
+        self._need_start()
+        limits = self.limits
+        self._back = np.clip(to, limits.lower, limits.upper).tolist()
+
     def stop(self) -> None:
         """Forget the last command; the next one needs ``start``."""
-        self.last = None
+        self.last, self._back = None, None
         self._speed = [0.0] * len(self._speed)
 
     @property
@@ -137,11 +150,12 @@ class Guard:
 
     @property
     def standing(self) -> bool:
-        return self.last is None or not any(self._speed)
+        return self.last is None or (self._back is None and not any(self._speed))
 
     def step(self, target: np.ndarray) -> tuple[np.ndarray, bool]:
         """Target [J] -> (command [J], whether it was changed)."""
         self._need_start()
+        self._back = None
         goals = target.tolist()
         if not all(map(math.isfinite, goals)):
             for name, goal in zip(self.limits.names, goals, strict=True):
@@ -170,7 +184,7 @@ class Guard:
         self.limited_ticks += limited
         return command, limited
 
-    def _count(self, i: int, bounds: _Bounds, goal: float, wanted: float, speed: float) -> None:
+    def _count(self, i: int, bounds: Bounds, goal: float, wanted: float, speed: float) -> None:
         """Name every limit that the wanted speed of a changed joint is beyond."""
         counts, (position, velocity, acceleration) = self.interventions, self._kinds[i]
         named = False
@@ -185,16 +199,32 @@ class Guard:
             counts[acceleration] += 1
 
     def brake(self) -> np.ndarray:
-        """Decelerate at the acceleration limit, then stand: command [J]."""
+        """Decelerate at the acceleration limit, then stand: command [J]. See ``give_way``."""
         self._need_start()
         command = self._emit(
-            [
-                math.copysign(max(abs(speed) - bounds.slew, 0.0), speed)
-                for speed, bounds in zip(self._speed, self._bounds, strict=True)
-            ]
+            self._returning()
+            or [b.braked(speed) for speed, b in zip(self._speed, self._bounds, strict=True)]
         )
         self._target = self._position
         return command
+
+    def _returning(self) -> list[float] | None:
+        """Speeds of this tick on the way back, None where there is none, or its end is reached."""
+        if self._back is None:
+            return None
+        speeds = [
+            bounds.braked(speed)
+            if math.isnan(goal) or abs(goal - at) <= _EPS
+            else bounds.approach(at, speed, goal, goal)
+            for at, speed, goal, bounds in zip(
+                self._position, self._speed, self._back, self._bounds, strict=True
+            )
+        ]
+        arrived = not any(speeds) and not any(self._speed)
+        if arrived or (self.workspace is not None and self._leaves(self.workspace, speeds)):
+            self._back = None
+            return None
+        return speeds
 
     def _emit(self, speeds: list[float]) -> np.ndarray:
         position = []
@@ -224,79 +254,3 @@ class Guard:
     def _need_start(self) -> None:
         if self.last is None:
             raise RuntimeError("guard: start(measured) comes before the first command")
-
-
-class _Bounds:
-    """Limits of one joint at one control period. slew: most change of speed in a tick."""
-
-    __slots__ = ("_half", "_twice", "lower", "period", "slew", "upper", "velocity")
-
-    def __init__(
-        self, lower: float, upper: float, velocity: float, acceleration: float, period: float
-    ) -> None:
-        self.lower, self.upper, self.velocity, self.period = lower, upper, velocity, period
-        self.slew = acceleration * period
-        self._half, self._twice = 0.5 * self.slew, 2.0 * acceleration
-
-    def stoppable(self, distance: float) -> float:
-        """Greatest speed this tick from which slewing stops within ``distance`` (>= 0).
-
-        Moving u*dt now and slewing by a*dt a tick needs at most (u + a*dt/2)^2 / (2a) in all; at
-        u <= a*dt the arm stands on the next tick, so only u*dt counts.
-        """
-        speed = math.sqrt(self._twice * distance) - self._half
-        last = distance / self.period
-        if last > self.slew:
-            last = self.slew
-        return last if last > speed else speed
-
-    def approach(self, position: float, speed: float, goal: float, goal_before: float) -> float:
-        """Speed of this tick towards a goal inside the limits.
-
-        Approaching faster than the goal itself moves is allowed only while it can still be braked
-        in the distance left; a goal that is merely followed is never slowed by this.
-        """
-        wanted = (goal - position) / self.period
-        moving = (goal - goal_before) / self.period
-        if self._passes(wanted, wanted - speed, wanted - moving, position):
-            return wanted
-        # Comparisons, not min() and max(): this is most of a limited tick's time.
-        most, slew = self.velocity, self.slew
-        moving = -most if moving < -most else most if moving > most else moving
-        distance = abs(goal - position)
-        reach = self.stoppable(distance)
-        short = distance / self.period  # over on the next tick
-        if short > slew:
-            short = slew
-        fastest = moving + reach
-        if short > fastest:
-            fastest = short
-        slowest = moving - reach
-        if -short < slowest:
-            slowest = -short
-        # Neither faster than the joint may be, nor changing its speed by more.
-        high, low = speed + slew, speed - slew
-        wanted = slowest if wanted < slowest else fastest if wanted > fastest else wanted
-        wanted = -most if wanted < -most else most if wanted > most else wanted
-        wanted = low if wanted < low else high if wanted > high else wanted
-        # The position limits come last: what keeps to them can always go on keeping to them.
-        if wanted > 0.0:
-            room = self.upper - position
-            end = self.stoppable(room if room > 0.0 else 0.0)
-            return end if end < wanted else wanted
-        room = position - self.lower
-        end = -self.stoppable(room if room > 0.0 else 0.0)
-        return end if end > wanted else wanted
-
-    def _passes(self, wanted: float, change: float, closing: float, position: float) -> bool:
-        """Whether ``approach`` would leave the wanted speed as it is, without its square roots."""
-        slew = self.slew
-        if not (-slew <= change <= slew and -self.velocity <= wanted <= self.velocity):
-            return False
-        if -slew <= wanted <= slew:
-            return True
-        if not -slew <= closing <= slew:
-            return False
-        room = self.upper - position if wanted > 0.0 else position - self.lower
-        needed = abs(wanted) + self._half
-        return needed * needed <= self._twice * room

@@ -12,18 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from phyai_ros.control import realtime
 from phyai_ros.control.buffer import ChunkBuffer
 from phyai_ros.control.chunk import Chunk, Drop
 from phyai_ros.control.clock import Advance, TickAxis
 from phyai_ros.control.config import HandoffConfig
 from phyai_ros.control.guard import Limits
+from phyai_ros.control.horizon import ExecutionHorizon
 from phyai_ros.control.intake import Intake
 from phyai_ros.control.methods import Method, Replace
 from phyai_ros.control.motion import Motion
 from phyai_ros.control.progress import Progress
 from phyai_ros.control.requests import Requests
 from phyai_ros.control.stall import StallDetector
+from phyai_ros.control.standstill import Standstill
 from phyai_ros.control.states import Command, Counters, Request, State
 from phyai_ros.control.tracking import TrackingWatch
 from phyai_ros.control.workspace import Workspace
@@ -66,6 +67,7 @@ class Handoff:
         self.intake = Intake(
             limits, config, self.axis, self.buffer, self.requests, self.progress, self.counters
         )
+        self._horizon = ExecutionHorizon(config, self.intake, self.requests.delay)
         self._motion = Motion(
             limits,
             config,
@@ -76,17 +78,10 @@ class Handoff:
         )
         self.guard = self._motion.guard
         self._state = State.WAITING
-        self._standing_reason = "no chunk yet"
-        self._held = False
-        self.off_course = ""
-        """Why the arm is held because it did not go where it was sent; empty when it is not."""
+        self._standstill = Standstill(config.fault_after)
         self.waits_for = ""
         """Why no motion may begin yet, for people; one that is under way goes on."""
-        self._fault = ""
-        self._starved_since: int | None = None
-        self._auto: tuple[tuple[int, ...], int] = ((), 1)
         self._epoch_start: float | None = None
-        self._releasing = False
         self._command = Command(-1, State.WAITING, "not started", epoch=self.epoch)
 
     @property
@@ -104,6 +99,11 @@ class Handoff:
         return self.intake.last_drop
 
     @property
+    def bad_measurement(self) -> str:
+        """What is wrong with the newest joint positions; empty when nothing is or none came."""
+        return self._motion.unusable
+
+    @property
     def epoch_start(self) -> float:
         """Seconds; older observations belong to an older epoch."""
         return self._epoch_start or 0.0
@@ -116,39 +116,52 @@ class Handoff:
     @property
     def starved(self) -> bool:
         """Whether the plan ran out, or was refused, and none has come since."""
-        return self._starved_since is not None
+        return self._standstill.starvation.since is not None
+
+    @property
+    def off_course(self) -> str:
+        """Why the arm is held because it did not go where it was sent; empty when it is not."""
+        return self._standstill.off_course
+
+    @property
+    def execution_ticks(self) -> int:
+        """Ticks executed of a chunk before the next takes over: as set, or chosen (auto)."""
+        return self._horizon.ticks
+
+    def problem(self) -> str:
+        """Why the measured delay cannot be hidden behind execution; empty when it can."""
+        return self._horizon.problem()
 
     # -- what people and other nodes ask for -------------------------------------------------
 
     def hold(self, reason: str = "hold", *, release: bool = False) -> None:
         """Decelerate and stand until ``resume``. Chunks that come meanwhile are dropped. release:
         let go of the arm once it stands."""
-        self._held = True
-        self._releasing |= release
+        self._standstill.hold(release=release)
         self._abandon(reason, Drop.HELD)
 
     def resume(self, now: float) -> None:
         """Leave a hold: a new epoch, so only what is seen from now on moves the arm."""
-        if self._held:
-            self._held, self.off_course = False, ""
+        if self._standstill.held:
+            self._standstill.leave_hold()
             self._begin_epoch(now, "resumed: waiting for a fresh chunk")
 
     def reset(self, now: float) -> None:
         """New epoch; leaves a hold and a fault. The last command is forgotten: once at rest nothing
         is commanded before a fresh chunk, whose first command ramps from the measured state."""
         self.renew(now)
-        self._releasing = True
+        self._standstill.releasing = True
 
     def renew(self, now: float) -> None:
         """As ``reset``, of an arm that nobody else moves: it is held at its last command."""
-        self._held, self._fault, self.intake.broken = False, "", 0
-        self.off_course = ""
+        self._standstill.leave_hold()
+        self._standstill.fault, self.intake.broken = "", 0
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
 
     def fail(self, reason: str) -> None:
         """Fault: decelerate, stand and take no chunk until ``reset``."""
         self._abandon(reason, Drop.FAULT)
-        self._fault = reason
+        self._standstill.fault = reason
 
     def let_go(self) -> None:
         """Stop commanding at once, so that others may move the arm: the next command starts from
@@ -184,25 +197,19 @@ class Handoff:
     def accept(self, chunk: Chunk) -> None:
         """Take a chunk for the next tick. Raises ChunkRefused (already counted) when it is not
         one that may move the arm; a chunk found expired only at that tick is counted there."""
-        if self._fault:
-            barred = (Drop.FAULT, self._fault)
-        elif self._held:
-            barred = (Drop.HELD, self._standing_reason)
-        else:
-            barred = None
+        intake = self.intake
         try:
-            self.intake.accept(chunk, self.epoch, barred)
+            intake.accept(chunk, self.epoch, self._standstill.barred())
         finally:
-            if self.intake.broken >= self.config.fault_after_broken and not self._fault:
-                self.fail(
-                    f"{self.intake.broken} unusable chunks in a row, last: {self.intake.last_drop}"
-                )
+            if intake.broken >= self.config.fault_after_broken and not self._standstill.fault:
+                self.fail(f"{intake.broken} unusable chunks in a row, last: {intake.last_drop}")
 
     # -- the tick ----------------------------------------------------------------------------
 
-    def tick(self, now: float, measured: np.ndarray | None) -> Command:
+    def tick(self, now: float, measured: np.ndarray | None, wall: float | None = None) -> Command:
         """One control period. measured: float [joints], newest joint positions, None when they
-        are missing or too old; needed only to start moving."""
+        are missing or too old; needed only to start moving. wall: now by the clock that answers
+        take, where that is another."""
         step = self.axis.advance(now)
         if step.repeated:
             return replace(self._command, repeated=True, first_use=False)
@@ -216,10 +223,10 @@ class Handoff:
         if step.missed and self.config.plays_on:
             self._motion.played_on(step.tick - step.missed, step.tick)
         if trouble := self._motion.off_its_commands(measured, self._moving):
-            self.off_course = trouble
+            self._standstill.off_course = trouble
             self.hold(trouble)
         fresh = self.intake.adopt(step.tick, now, self.execution_ticks)
-        self._command = self._decide(step, now, measured, fresh)
+        self._command = self._decide(step, now, now if wall is None else wall, measured, fresh)
         self._state = self._command.state
         executing = self._moving
         self._motion.sent(self.buffer.plan if executing else None)
@@ -239,21 +246,22 @@ class Handoff:
         return self._motion.ahead(self.buffer.plan if self._moving else None, self.axis.tick)
 
     def _decide(
-        self, step: Advance, now: float, measured: np.ndarray | None, fresh: bool
+        self, step: Advance, now: float, wall: float, measured: np.ndarray | None, fresh: bool
     ) -> Command:
         tick = step.tick
         unusable = self._motion.see(measured)
+        unusable = f": {unusable}" if unusable else ""
         row = self.buffer.row(tick)
-        if row is None or self._fault or self._held:
-            return self._stand(step)
+        if row is None or self._standstill.barred():
+            return self._stand(step, wall)
         moving = self._moving or self._state is State.STARVED
         if self.guard.last is None or not moving:
             if measured is None or unusable:
-                return self._stand(step, f"no usable joint state to start from{unusable}")
+                return self._stand(step, wall, f"no usable joint state to start from{unusable}")
             if self.waits_for:
-                return self._stand(step, self.waits_for)
+                return self._stand(step, wall, self.waits_for)
             self._motion.start(measured, row, tick)
-        self._starved_since, self._releasing = None, False
+        self._standstill.moved()
         positions, limited, ramping = self._motion.step(row, tick)
         plan = self.buffer.plan
         assert plan is not None
@@ -273,61 +281,46 @@ class Handoff:
             missed=step.missed,
         )
 
-    def _stand(self, step: Advance, reason: str = "") -> Command:
-        tick = step.tick
-        commanding = self.guard.last is not None
-        if commanding and self._moving and self.buffer.plan is not None:
-            self._run_out(tick)
-        starved = self._starved_since is not None
-        if starved:
+    def _stand(self, step: Advance, wall: float, reason: str = "") -> Command:
+        tick, why = step.tick, self._standstill
+        if self.guard.last is not None and self._moving and self.buffer.plan is not None:
+            self._run_out(tick, wall)
+        if self.starved:
             self.counters.starved_ticks += 1 + step.missed
-        positions, moved = self._motion.brake(self._releasing)
-        self._standing_reason += moved
-        if positions is None:
-            state = State.HOLDING if self._held else State.WAITING
-        else:
-            moving = not self.guard.standing or self._starved_since == tick
-            state = State.STARVED if starved and moving else State.HOLDING
-        reason = reason or self._standing_reason
-        self._check_starved(tick)
-        if self._fault:
-            state, reason = State.FAULT, self._fault
-            if self.guard.standing:
-                # Nothing is published in a fault, so the arm may be moved by hand: after the
-                # reset the first command starts from where it is then.
-                positions = None
-                self.let_go()
+        positions, moved = self._motion.brake(why.releasing)
+        why.reason += moved
+        if not why.fault and (overdue := why.starvation.fault(wall)):
+            self.fail(overdue)
+        state = why.state(tick, commanding=positions is not None, resting=self.guard.standing)
+        if why.fault and self.guard.standing:
+            # Nothing is published in a fault, so the arm may be moved by hand: after the reset the
+            # first command starts from where it is then.
+            positions = None
+            self.let_go()
         return Command(
             tick,
             state,
-            reason,
+            why.fault or reason or why.reason,
             positions,
             epoch=self.epoch,
             jitter=step.jitter,
             missed=step.missed,
         )
 
-    def _run_out(self, tick: int) -> None:
+    def _run_out(self, tick: int, wall: float) -> None:
         """The plan ended with nothing behind it."""
         if self.buffer.method.overlapped:
-            self._starved_since = tick
-            self._standing_reason = "the chunk ran out before the next one came"
+            self._standstill.starvation.begin(tick, wall)
+            self._standstill.reason = "the chunk ran out before the next one came"
         else:
-            self._standing_reason = f"{self.buffer.method.name}: thinking"
-
-    def _check_starved(self, tick: int) -> None:
-        if self._starved_since is None or self._fault:
-            return
-        seconds = (tick - self._starved_since) * self.config.period
-        if seconds > self.config.fault_after:
-            self.fail(f"no chunk for {seconds:.1f} s")
+            self._standstill.reason = f"{self.buffer.method.name}: thinking"
 
     def _abandon(self, reason: str, drop: Drop = Drop.OLD_EPOCH) -> None:
         """Let go of the plan: the arm decelerates and stands. drop: what a chunk that waits is."""
         self.buffer.clear()
         self.intake.clear(drop, reason)
-        self._starved_since = None
-        self._standing_reason = reason
+        self._standstill.starvation.end()
+        self._standstill.reason = reason
         self.requests.forget()
 
     def _clock_jumped(self, now: float, seconds: float) -> None:
@@ -338,38 +331,17 @@ class Handoff:
     def _begin_epoch(self, now: float, reason: str) -> None:
         self.epoch += 1
         self._epoch_start = now
-        if self._held:
-            reason = self._standing_reason
+        if self._standstill.held:
+            reason = self._standstill.reason
         if self.stall is not None:
             self.stall.clear()
         self._abandon(reason)
-
-    @property
-    def execution_ticks(self) -> int:
-        """Ticks executed of a chunk before the next takes over: as set, or chosen (auto)."""
-        if self.config.execution_horizon is not None:
-            return self.config.execution_horizon * self.intake.stride
-        delays = self.requests.delay.samples
-        if not delays:
-            return max(1, self.intake.rows // 2)
-        if delays != self._auto[0]:
-            bound, margin = self.config.starvation_bound, self.config.margin
-            chosen = realtime.auto_horizon(delays, self.intake.rows, bound=bound, margin=margin)
-            self._auto = (delays, chosen.execution_horizon)
-        return self._auto[1]
-
-    def problem(self) -> str:
-        """Why the measured delay cannot be hidden behind execution; empty when it can."""
-        delay = self.requests.delay.maximum
-        if delay is None or not self.intake.rows:
-            return ""
-        return realtime.problem(delay, self.intake.rows, self.execution_ticks, self.config.period)
 
     # -- requests ----------------------------------------------------------------------------
 
     def request(self, now: float, pace: float = 1.0) -> Request | None:
         """The next request, when it is due: call after every ``tick``. now, pace: where answers
         take the time of another clock, its seconds, and those of ``tick`` in one of it."""
-        if not self.axis.started or self._held or self._fault or self.intake.waiting:
+        if not self.axis.started or self._standstill.barred() or self.intake.waiting:
             return None
         return self.requests.due(self, now, pace)

@@ -26,9 +26,9 @@ slow for safety says nothing of what the policy was trained on."""
 class Intake:
     """A chunk is checked when it comes (``accept``) and placed at the next tick (``adopt``).
 
-    broken: unusable chunks in a row. last_drop: why the newest dropped one was. measured_delay:
-    ticks from observation to first use of the newest chunk. rows, stride: ticks that the newest
-    usable chunk lasts, and ticks between two of its rows.
+    broken: unusable chunks in a row. refusal: of the newest dropped one, None before.
+    measured_delay: ticks from observation to first use of the newest chunk. rows, stride: ticks
+    that the newest usable chunk lasts, and ticks between two of its rows.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Intake:
         counters: Counters,
     ) -> None:
         self.broken = 0
-        self.last_drop = ""
+        self.refusal: ChunkRefused | None = None
         self.measured_delay = 0
         self.rows, self.stride = 0, 1
         self._limits = limits
@@ -53,6 +53,11 @@ class Intake:
         self._progress = progress
         self._counters = counters
         self._incoming: tuple[Chunk, np.ndarray, int] | None = None
+
+    @property
+    def last_drop(self) -> str:
+        """Why the newest dropped chunk was dropped, for people."""
+        return "" if self.refusal is None else str(self.refusal)
 
     @property
     def waiting(self) -> bool:
@@ -109,7 +114,7 @@ class Intake:
 
     def _drop(self, refusal: ChunkRefused) -> None:
         self._counters.dropped[refusal.reason.value] += 1
-        self.last_drop = str(refusal)
+        self.refusal = refusal
         if refusal.reason in BROKEN:
             self.broken += 1
 

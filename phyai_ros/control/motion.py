@@ -47,6 +47,9 @@ class Motion:
         self.tracking = tracking
         self._config, self._held, self._counters = config, held, counters
         self._ramp = Ramp(limits, config)
+        self.unusable = ""
+        """Why the newest measurement says nothing, for people; empty when it does or none is there.
+        """
         self._measured: np.ndarray | None = None
         self._seen: np.ndarray | None = None
         self._gripped: tuple[np.ndarray, np.ndarray] | None = None
@@ -58,9 +61,9 @@ class Motion:
     def see(self, measured: np.ndarray | None) -> str:
         """measured: float [joints], None when unknown. Why no motion can start from it; empty when
         one can, or none is there."""
-        unusable = self._unusable(measured)
-        self._seen = None if unusable else measured
-        return unusable
+        self.unusable = self._unusable(measured)
+        self._seen = None if self.unusable else measured
+        return self.unusable
 
     def _unusable(self, measured: np.ndarray | None) -> str:
         if measured is None:
@@ -72,19 +75,24 @@ class Motion:
         self._counters.bad_measurements += 1
         i = wild[0]
         return (
-            f": {limits.names[i]} is far outside [{limits.lower[i]:g}, {limits.upper[i]:g}] or no "
+            f"{limits.names[i]} is far outside [{limits.lower[i]:g}, {limits.upper[i]:g}] or no "
             f"number; is its unit right?"
         )
 
     def off_its_commands(self, measured: np.ndarray | None, moving: bool) -> str:
         """Before a tick's command: why an arm that is moved by rows (``moving``) has to be held;
-        empty when it has not. Of an arm that stands, ``brake`` finds out."""
+        empty when it has not. ``brake`` then takes the joints that did not follow back to where
+        they are: held at their commands they would go on pressing against what stops them, and leap
+        when it gives way. Of an arm that stands, ``brake`` finds out."""
         if self.tracking is None:
             return ""
         if not moving:
             self.tracking.clear()
             return ""
-        return self.tracking.look(measured)
+        trouble = self.tracking.look(measured)
+        if trouble and measured is not None and not self.guard.limits.wild(measured).any():
+            self.guard.give_way(self.tracking.stopped_at)
+        return trouble
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -167,6 +175,8 @@ class Motion:
         if self.guard.last is not None and self._measured is not None:
             self._gripped = self.guard.last, self._measured
         self.guard.stop()
+        if self.tracking is not None:
+            self.tracking.clear()
 
     # -- from tick to tick -------------------------------------------------------------------
 

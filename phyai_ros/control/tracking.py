@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+ASTRAY = 0.5
+"""Share of its tolerance by which another joint of an arm that is off is off as well."""
+
 
 class TrackingWatch:
     """A joint is off its commands when it is measured farther than ``tolerance`` from all of them
@@ -18,6 +21,9 @@ class TrackingWatch:
     tolerance: [joints], in their units; infinite where nothing is watched (a gripper that holds
     something never arrives). ticks: so many in a row and it is said. units: of each joint, for
     people.
+    stopped_at: [joints], where those are that were off when it was said, NaN for the others; and
+    for all of them where the measurement leapt there from where the arm was: an encoder that slips
+    and another arm's driver say so too, and the arm is not taken to where it may never have been.
     """
 
     def __init__(
@@ -44,6 +50,9 @@ class TrackingWatch:
         self._tolerance, self._per_tolerance, self._ticks = limits, 1.0 / limits, ticks
         self._sent: deque[np.ndarray] = deque(maxlen=lag)
         self._off = 0
+        self.stopped_at = np.full(len(names), np.nan)
+        self._before: np.ndarray | None = None
+        self._leapt = False
 
     def sent(self, command: np.ndarray) -> None:
         """command: [joints], of one tick."""
@@ -54,9 +63,10 @@ class TrackingWatch:
         empty while nothing is."""
         if measured is None or not self._sent:
             return ""
+        before, self._before = self._before, measured
         nearest = float((np.abs(measured - self._sent[-1]) * self._per_tolerance).max())
         if nearest <= 1.0:  # most ticks; not where anything is no number
-            self.error, self._off = nearest, 0
+            self.error, self._off, self._leapt = nearest, 0, False
             return ""
         span = np.array(self._sent)
         outside = np.maximum(span.min(axis=0) - measured, measured - span.max(axis=0))
@@ -66,12 +76,15 @@ class TrackingWatch:
         worst = int(share.argmax())
         self.error = float(share[worst])
         if self.error <= 1.0:
-            self._off = 0
+            self._off, self._leapt = 0, False
             return ""
         self._off += 1
+        if before is not None:
+            self._leapt |= not (np.abs(measured - before) <= self._tolerance).all()
         if self._off < self._ticks:
             return ""
         self.count += 1
+        self.stopped_at = np.where((share > ASTRAY) & (not self._leapt), measured, np.nan)
         unit = self._units[worst]
         return (
             f"{self._names[worst]} is {outside[worst]:.3g} {unit} from all commands of the last "
@@ -83,3 +96,4 @@ class TrackingWatch:
         """Nothing is commanded, or from another place."""
         self._sent.clear()
         self._off, self.error = 0, 0.0
+        self._before, self._leapt = None, False

@@ -130,7 +130,7 @@ class ControlLoop:
             action = self._inbox.popleft()
             if self._open:
                 action(now)
-        command = self._handoff.tick(now, self._measured())
+        command = self._handoff.tick(now, self._measured(), wall)
         if command.repeated:
             return
         while self._after:

@@ -7,7 +7,8 @@ from handoff_rig import limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phyai_ros.control.guard import Guard, Limits, _Bounds
+from phyai_ros.control.bounds import Bounds
+from phyai_ros.control.guard import Guard, Limits
 
 DT = 0.05
 EPS = 1e-9
@@ -115,6 +116,39 @@ def test_brake_is_at_the_acceleration_limit():
     assert np.diff(speeds)[:-1] == pytest.approx(-0.2)
 
 
+places = st.one_of(st.floats(-3.4, 3.4), st.just(np.nan))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=1, max_size=20),
+    st.tuples(places, places),
+    st.floats(0.3, 40),
+)
+def test_giving_way_stays_within_limits_and_ends_where_the_arm_is(sequence, to, acceleration):
+    """Each joint that is told a place stands there in the end, each other one just brakes."""
+    guard = Guard(limits(acceleration=acceleration), DT)
+    guard.start([0.0, 0.0])
+    commands = [guard.step(np.array(target))[0] for target in sequence]
+    braked, other = guard.fork(), guard.fork()
+    while not braked.standing:
+        braked.brake()
+    guard.give_way(np.array(to))
+    stepped = guard.fork()
+    for _ in range(5000):
+        if guard.standing:
+            break
+        commands.append(guard.brake())
+    assert guard.standing
+    check(guard, commands, np.zeros(2))
+    expected = np.where(np.isnan(to), braked.last, np.clip(to, -3.0, 3.0))
+    np.testing.assert_allclose(guard.last, expected, atol=2e-9)
+    for each in (stepped, other):  # a row ends it: afterwards it brakes as if nothing had been
+        each.step(np.zeros(2))
+        each.brake()
+    np.testing.assert_array_equal(stepped.last, other.last)
+
+
 def test_the_first_command_needs_a_start():
     with pytest.raises(RuntimeError, match="start"):
         Guard(limits(), DT).step(np.zeros(2))
@@ -144,7 +178,7 @@ def test_bad_limits_are_named(change, text):
         Limits(**{**good, **change})
 
 
-class Slow(_Bounds):
+class Slow(Bounds):
     """Without the short cut for what is within the limits."""
 
     def _passes(self, wanted, change, closing, position):
@@ -158,6 +192,6 @@ def test_the_short_cut_changes_nothing(position, goal, speed, moved, acceleratio
     goal = min(max(goal, -3.0), 3.0)
     near = position + 0.1 * (goal - position)
     for target in (goal, min(max(near, -3.0), 3.0)):
-        fast = _Bounds(*values).approach(position, speed, target, target - moved)
+        fast = Bounds(*values).approach(position, speed, target, target - moved)
         slow = Slow(*values).approach(position, speed, target, target - moved)
         assert fast == pytest.approx(slow, abs=1e-9)

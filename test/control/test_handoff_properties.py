@@ -67,13 +67,18 @@ class Machine:
         self.epoch_of = {}
         self.position = None
         self.speed = np.zeros(2)
+        self.back = np.full(2, np.nan)
         self.last_tick = -1
 
     def tick(self, measured=None):
         if measured is None and not self.blind:
             measured = self.measured
-        rebases = self.handoff.counters.rebases
+        rebases, held = self.handoff.counters.rebases, self.handoff.tracking.count
         command = self.handoff.tick(self.now, measured)
+        if self.handoff.tracking.count > held:
+            self.back = self.handoff.tracking.stopped_at
+        if command.state in MOVING or command.positions is None:
+            self.back = np.full(2, np.nan)
         self.check(command, self.handoff.counters.rebases > rebases)
         request = self.handoff.request(self.now)
         if request is not None:
@@ -119,7 +124,10 @@ class Machine:
         assert (np.abs(speed) <= lim.velocity + 1e-6).all()
         assert (np.abs(speed - self.speed) / PERIOD <= lim.acceleration + 1e-5).all()
         if command.state not in MOVING:
-            assert (np.abs(speed) <= np.abs(self.speed) + 1e-9).all(), "only ever slower"
+            slower = np.abs(speed) <= np.abs(self.speed) + 1e-9
+            left = self.back - self.position
+            back = (left * speed > 0.0) & (np.abs(speed) * PERIOD <= np.abs(left) + 1e-9)
+            assert (slower | back).all(), "only ever slower, or back to where the arm is"
         self.position, self.speed = command.positions, speed
         self.measured = command.positions.copy()
 

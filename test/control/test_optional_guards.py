@@ -59,6 +59,17 @@ def test_any_targets_keep_the_tool_in_the_box_up_to_the_braking_curve(targets):
             assert boxed().excess(guard.last).max() < 0.01
 
 
+def test_an_arm_that_was_pushed_out_of_its_box_is_not_followed_there():
+    guard = Guard(limits(acceleration=20.0), 0.05, boxed())
+    guard.start([1.5, -1.5])
+    guard.give_way(np.array([0.0, 0.0]))
+    for _ in range(200):
+        guard.brake()
+    assert guard.standing
+    assert planar(guard.last)[0] <= 0.8 + 1e-2
+    assert guard.last[0] < 1.4  # it went as far as it may
+
+
 def test_bad_boxes_are_named():
     with pytest.raises(ValueError, match="lower < upper"):
         Workspace(planar, (0, 0, 0), (1, 0, 1))

@@ -109,16 +109,16 @@ def test_the_handoff_holds_an_arm_that_is_stuck_and_goes_on_from_there(at, joint
     assert hold.state is State.HOLDING
     assert f"{NAMES[joint]} is" in hold.reason
     assert run.handoff.tracking.count == 1
-    commanded = [c.positions for c in run.commands if c.positions is not None]
-    for _ in range(100):  # braked, stood, and let go of as the arm is elsewhere
+    for _ in range(100):  # taken back to where it is, and held there: it is pressed no longer
         run.measured = np.array(run.measured)
         run.measured[joint] = stuck
         command = run.one()
-        if command.positions is None:
-            break
-        commanded.append(command.positions)
+    commanded = [c.positions for c in run.commands if c.positions is not None]
     assert within(np.stack(commanded), run.period)
-    assert run.handoff.guard.last is None
+    assert command.state is State.HOLDING
+    assert command.positions[joint] == pytest.approx(stuck, abs=1e-6)
+    assert run.handoff.guard.standing
+    assert run.handoff.counters.rebases == 0
     before = len(run.commands)
     run.handoff.resume(run.now)
     run.run(60)
@@ -126,6 +126,89 @@ def test_the_handoff_holds_an_arm_that_is_stuck_and_goes_on_from_there(at, joint
     assert after[-1].state is State.EXECUTING
     first = after[0].positions
     assert np.abs(first - run_measured(run, before, joint, stuck)).max() <= 1.0 * run.period
+
+
+class Pressed:
+    """Three joints of an arm, and a gripper that closes on something; ``b`` is blocked."""
+
+    def __init__(self):
+        names = ("a", "b", "c", "grip")
+        tolerance = (FAR, FAR, FAR, np.inf)
+        self.run = rig(
+            lambda t: np.array([0.3 * t, 0.5 * t, 0.0, -0.2 * t]),
+            joint_limits=limits(names, 50.0, 1.0, 4.0),
+            tracking=TrackingWatch(names, tolerance, LAG, TICKS, ("rad", "rad", "rad", "m")),
+            discrete=("grip",),
+        )
+        self.where = self.stuck
+
+    def stuck(self, command):
+        return np.array(
+            [command[0], min(command[1], 0.5), command[2] - 0.05, max(command[3], -0.1)]
+        )
+
+    def tick(self):
+        command = self.run.one()
+        if command.positions is not None:
+            self.run.measured = self.where(command.positions)
+        return command
+
+    def until_held(self):
+        for _ in range(200):
+            if (command := self.tick()).state is State.HOLDING:
+                return command
+        raise AssertionError("an arm that is stuck was not found")
+
+
+def test_a_blocked_arm_is_pressed_no_longer_and_its_gripper_keeps_its_grip():
+    """Held at its last command it was pressed on with all the force it has, and leapt once it was
+    free. A joint that sags under its load, and one that follows, do not move to where they are."""
+    arm = Pressed()
+    held = arm.until_held().positions
+    grip = held[3]
+    assert held[1] > 0.7
+    commands = [arm.tick().positions for _ in range(60)]
+    assert within(np.stack([held, *commands])[:, 1:2], arm.run.period)
+    a, b, c, grip_after = commands[-1]
+    assert b == pytest.approx(0.5, abs=1e-6)
+    assert c == pytest.approx(0.0, abs=1e-6)
+    assert a >= held[0]  # braked, ahead
+    assert grip_after == pytest.approx(grip, abs=0.03)
+    assert grip_after < -0.1  # it squeezes
+
+
+def test_no_joint_is_taken_to_where_a_measurement_leaps():
+    """An encoder that slips, another arm's driver: the arm may never have been there."""
+    arm = Pressed()
+    arm.where = lambda command: command
+    arm.run.run(40)
+    arm.where = lambda command: command - np.array([0.0, 0.9, 0.0, 0.0])
+    held = arm.until_held().positions
+    commands = np.stack([held, *[c for _ in range(15) if (c := arm.tick().positions) is not None]])
+    assert len(commands) > 10
+    assert (np.diff(commands[:, 1]) >= 0.0).all()
+
+
+def test_nor_to_one_that_cannot_be():
+    arm = Pressed()
+    arm.where = lambda command: command
+    arm.run.run(40)
+    arm.where = lambda command: np.full(4, 1e6)
+    held = arm.until_held().positions
+    assert (np.diff([held[1], *[arm.tick().positions[1] for _ in range(10)]]) >= 0.0).all()
+
+
+def test_an_arm_that_was_let_go_of_is_not_judged_by_what_it_was_told_before():
+    """The process stood still at speed: nothing is commanded then, so nothing is taken back."""
+    arm = Pressed()
+    for _ in range(200):
+        arm.tick()
+        if arm.run.handoff.tracking.error > 1.0:
+            break
+    for _ in range(TICKS + 1):
+        arm.run.handoff.let_go()
+        arm.run.measured = np.array([0.0, 0.5, 0.0, 0.0])
+        arm.run.one()
 
 
 def run_measured(run, tick, joint, stuck):

@@ -186,6 +186,20 @@ def test_an_answer_that_takes_long_is_waited_for_however_slow_the_arm_is():
     assert late <= 8  # before the first answers had been measured, and not since
 
 
+@pytest.mark.parametrize("speed", [1.0, 0.1])
+def test_a_policy_that_has_died_is_a_fault_after_the_same_time_however_slow_the_arm_is(speed):
+    cell = Cell(speed, fault_after=3.0)
+    cell.run(10.0)
+    cell.answer = lambda request, stamp: None
+    cell.run(30.0)
+    states = [(report.now, report.command.state) for report in cell.reports]
+    starved = next(at for at, state in states if state is State.STARVED)
+    failed = next(at for at, state in states if state is State.FAULT)
+    # At a tenth of the speed there is a tick every half second.
+    assert 3.0 <= failed - starved <= 3.6
+    assert cell.reports[-1].command.reason == f"no chunk for {failed - starved:.1f} s"
+
+
 @pytest.mark.parametrize("stamp", [1.0, 2 * START])
 def test_an_answer_from_another_clock_does_not_move_what_is_left_over(stamp):
     """At 2 * START the request's time would not even fit into its message."""
