@@ -24,12 +24,14 @@ OK, WARN, ERROR, STALE = (
 
 @dataclass(frozen=True)
 class Status:
-    """One line of /diagnostics. name: the part, without the node's name."""
+    """One line of /diagnostics. name: the part, without the node's name. told: called when it is
+    published; not every status that is made is."""
 
     name: str
     level: bytes
     message: str
     values: Mapping[str, Any] = field(default_factory=dict)
+    told: Callable[[], None] | None = None
 
 
 class Window:
@@ -138,6 +140,9 @@ class Publisher:
         name = f"{self._node.get_namespace().strip('/')}/{self._node.get_name()}".lstrip("/")
         message.status = [_to_message(name, status) for status in statuses]
         self._publisher.publish(message)
+        for status in statuses:
+            if status.told is not None:
+                status.told()
 
     def destroy(self) -> None:
         self._node.destroy_timer(self._timer)

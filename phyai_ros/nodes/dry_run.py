@@ -56,8 +56,9 @@ class DryRun:
             f"{', '.join(words)}; {limited} limited by the guard"
         )
 
-    def let_go(self, measured: np.ndarray | None) -> None:
+    def let_go(self, measured: np.ndarray | None) -> bool:
         self._start = None
+        return True
 
     def trouble(self) -> str | None:
         return "dry run: commands are logged and not sent"

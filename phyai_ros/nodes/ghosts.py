@@ -30,12 +30,13 @@ class Living:
 
     Of several with one node's name, a restarted node is one and its predecessor another. For LEASE
     seconds only those count that were heard lately, one at the least; after it, all. own: the node
-    that asks, if it publishes there too; then those of its name that were there before it are its
-    predecessors, and one that comes later is another master at once, for nobody hears commands.
+    that asks, if it publishes there too, with so many ``publishers``; then those of its name that
+    were there before it are its predecessors, and one that comes later is another master at once,
+    for nobody hears commands.
     """
 
-    def __init__(self, own: str = "") -> None:
-        self._own = own
+    def __init__(self, own: str = "", publishers: int = 1) -> None:
+        self._own, self._publishers = own, publishers
         self._first: float | None = None
         self._seen: dict[bytes, float] = {}
 
@@ -56,7 +57,8 @@ class Living:
         if name == self._own:
             before = [g for g in gids if self._seen[g] == self._first]
             if now - (self._first or now) < LEASE and before:
-                return len(gids) - len(before) + 1  # one of those that were there is this node
+                # Some of those that were there are this node's.
+                return len(gids) - len(before) + min(len(before), self._publishers)
             return len(gids)
         pair_since = sorted(self._seen[g] for g in gids)[1]
         if now - pair_since >= LEASE:

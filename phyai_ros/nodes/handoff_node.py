@@ -54,7 +54,6 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def __init__(self, **kwargs: Any) -> None:
         self._pacer: Pacer | None = None
-        self._changed = False
         self._raised = False
         self._blocked = ""
         self._owned: list[Any] = []
@@ -72,7 +71,8 @@ class HandoffNode(lifecycle.ManagedNode):
         self._handoff = make_handoff(robot, config, values.handoff, live=not values.dry_run)
         self._prefixes = robot.joint_prefixes
         self._joints = JointBuffer(robot.joint_names, values.joint_state_max_age)
-        commands = {} if values.dry_run else {way.topic: way.type for way in outlets.ways(robot)}
+        ways = () if values.dry_run else outlets.ways(robot)
+        commands = [(way.topic, way.type) for way in ways]
         self._masters = Masters(self, commands, self._on_master, lambda: self._sink.commanded)
         self._owned.append(self._masters)
         self._output = outputs.make(self, robot, self._handoff, dry_run=values.dry_run)
@@ -82,7 +82,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._holds = Holds(self._handoff, self._output)
         self._gate = RobotGate(self, robot, self._log, self._check_robot)
         self._owned.append(self._gate)
-        self._sink = HandoffSink(self, self._handoff, self._output, self._on_change)
+        self._sink = HandoffSink(self, self._handoff, self._output)
         self._owned.append(self._sink)
         self._loop = ControlLoop(
             self._handoff,
@@ -165,7 +165,8 @@ class HandoffNode(lifecycle.ManagedNode):
     def activate(self) -> None:
         self._seen.restart()
         self._masters.restart()
-        self._handoff.waits_for = self._masters.waits_for
+        # Behind what was posted before: that it has listened for long enough, perhaps.
+        self._loop.post(partial(self._listened, self._masters.waits_for))
         self._diagnostics = diagnostics.Publisher(self, [self._statuses])
         self._watch_timer = steady_timer(self, 0.25, self._watch)
         self._pacer = Pacer(
@@ -228,6 +229,8 @@ class HandoffNode(lifecycle.ManagedNode):
         self._rivals.heard(topic, sample.positions)
         sender = self._joint_streams[topic].sender
         self._joints.add(sample, time.monotonic(), topic, sender)
+        if self._holds.owes and self._pacer is not None:
+            self._loop.post(lambda now: self._holds.settle(self._measured()))
         if sample.nonfinite:
             raise convert.MessageError(f"position is not a number: {', '.join(sample.nonfinite)}")
 
@@ -272,9 +275,6 @@ class HandoffNode(lifecycle.ManagedNode):
         else:
             self._loop.post(self._holds.unblock)
 
-    def _on_change(self, state: State, reason: str) -> None:
-        self._changed = True  # the executor's thread logs and publishes it
-
     def _watch(self) -> None:
         """Four times a second on the executor's thread: what only the ROS graph knows."""
         self._jumps.check()
@@ -295,10 +295,7 @@ class HandoffNode(lifecycle.ManagedNode):
         if self._chunks.arrivals():
             # A policy that has just come, or come back, has heard none of the questions before.
             self._loop.post(lambda now: self._handoff.requests.forget())
-        self._seen.look()
-        if self._changed:
-            self._changed = False
-            self._seen.log_state()
+        if self._seen.look():
             self._diagnostics.publish()
         else:
             self._diagnostics.look()
@@ -317,7 +314,7 @@ class HandoffNode(lifecycle.ManagedNode):
     def _statuses(self) -> list[Status]:
         streams = [self._chunks, *self._joint_streams.values(), self._instructions]
         return [
-            handoff_status(self._handoff, self._sink, self.failure, self._seen.unanswered),
+            handoff_status(self._handoff, self._sink, self.failure, self._seen),
             timer_status(
                 self._period, self._handoff, self._sink, self._pacer, self._seen.standstill
             ),

@@ -19,6 +19,7 @@ PATIENCE = 1.0
 
 class HandoffServices:
     """Each is done by the control thread and answered with the state and epoch that came of it.
+    What was answered with no does not happen later; a hold does, as soon as it can.
 
     running: whether there is a control thread; without one a call is refused, for it would else
     happen at the next activation. on_reset: called before each reset, on the executor's thread.
@@ -48,29 +49,33 @@ class HandoffServices:
         def answer(request: Any, response: Any) -> Any:
             if name == "reset":
                 self._on_reset()
-            return self._answer(response, work)
+            return self._answer(response, work, late=name == "hold")
 
         return self._node.create_service(Trigger, f"~/{name}", answer)
 
-    def _answer(self, response: Any, work: Callable[[float], None]) -> Any:
-        done, ticked = threading.Event(), threading.Event()
+    def _answer(self, response: Any, work: Callable[[float], None], *, late: bool) -> Any:
+        begun, done, ticked = threading.Lock(), threading.Event(), threading.Event()
 
         def action(now: float) -> None:
+            if not begun.acquire(blocking=False):
+                return  # refused meanwhile: nobody expects it any more
             work(now)
             self._loop.after_tick(ticked.set)
             done.set()
 
-        if self._running():
-            self._loop.post(action)
-            response.success = done.wait(timeout=PATIENCE)
-            # What came of it shows with the tick: at once, but for a robot that runs slowly.
-            ticked.wait(timeout=max(3.0 * self._handoff.config.period, 0.2))
+        if not self._running():
+            response.message = "the control loop is not running: is the node active?"
+            return response
+        self._loop.post(action)
+        if not done.wait(timeout=PATIENCE) and (late or begun.acquire(blocking=False)):
+            then = "it holds as soon as it does" if late else "nothing was done"
+            response.message = f"the control loop has not run for {PATIENCE:g} s: {then}"
+            return response
+        # What came of it shows with the tick: at once, but for a robot that runs slowly.
+        ticked.wait(timeout=max(3.0 * self._handoff.config.period, 0.2))
         still = "" if ticked.is_set() else " until the next tick"
-        response.message = (
-            f"{self._handoff.state.name}{still}, epoch {self._handoff.epoch}"
-            if response.success
-            else "the control loop is not running: is the node active?"
-        )
+        response.success = True
+        response.message = f"{self._handoff.state.name}{still}, epoch {self._handoff.epoch}"
         return response
 
     def destroy(self) -> None:

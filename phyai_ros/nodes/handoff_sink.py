@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from phyai_ros.control.chunk import ChunkRefused
+from phyai_ros.control.chunk import USUAL, ChunkRefused
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import Request, State
 from phyai_ros.msg import HandoffState, InferenceRequest
@@ -19,18 +20,9 @@ from phyai_ros.nodes.outputs import Output
 
 
 class HandoffSink:
-    """Publishes from the control thread; only attributes are read from elsewhere.
+    """Publishes from the control thread; only attributes are read from elsewhere."""
 
-    on_change: called on the control thread with every new (state, reason); must not block.
-    """
-
-    def __init__(
-        self,
-        node: Any,
-        handoff: Handoff,
-        output: Output,
-        on_change: Callable[[State, str], None],
-    ) -> None:
+    def __init__(self, node: Any, handoff: Handoff, output: Output) -> None:
         self.jitter, self.age, self.deliver = Window(), Window(), Window()
         self.state, self.reason = State.WAITING, "not started"
         self.missed = 0
@@ -43,7 +35,11 @@ class HandoffSink:
         self._node = node
         self._handoff = handoff
         self._output = output
-        self._on_change = on_change
+        self.changes: deque[tuple[State, str]] = deque(maxlen=64)
+        """States and reasons since whoever takes them out looked last: one may be over by then."""
+        self.refusals: deque[tuple[str, str]] = deque(maxlen=64)
+        """What was refused, and why: in the same way."""
+        self._refused, self._unusable = 0, 0
         self._requests = node.create_publisher(InferenceRequest, "phyai/request", qos.request())
         self._states = node.create_publisher(
             HandoffState, "phyai/handoff_state", qos.handoff_state()
@@ -57,8 +53,7 @@ class HandoffSink:
         self._requests.publish(convert.fill_request(InferenceRequest(), request))
 
     def refused(self, refusal: ChunkRefused) -> None:
-        # Counted by the handoff; diagnostics shows counts and the newest text once a second.
-        pass
+        pass  # ``report`` finds it, with those that the handoff drops at their tick
 
     def report(self, report: TickReport) -> None:
         command, counters = report.command, self._handoff.counters
@@ -73,7 +68,8 @@ class HandoffSink:
         reason = command.reason + (f"; {self.note}" if self.note else "")
         if (command.state, reason) != (self.state, self.reason):
             self.state, self.reason = command.state, reason
-            self._on_change(command.state, reason)
+            self.changes.append((command.state, reason))
+        self._note_refusals()
         message = HandoffState(state=int(command.state), reason=reason)
         convert.set_time(message.header.stamp, convert.seconds_to_ns(report.now))
         message.request_id, message.epoch = command.request_id, command.epoch
@@ -89,6 +85,15 @@ class HandoffSink:
         message.tick_jitter = jitter
         message.deliver = report.deliver
         self._states.publish(message)
+
+    def _note_refusals(self) -> None:
+        counters, refusal = self._handoff.counters, self._handoff.intake.refusal
+        before, self._refused = self._refused, counters.dropped_chunks
+        if self._refused != before and refusal is not None and refusal.reason not in USUAL:
+            self.refusals.append(("chunk", str(refusal)))
+        before, self._unusable = self._unusable, counters.bad_measurements
+        if self._unusable != before:
+            self.refusals.append(("joint state", self._handoff.bad_measurement))
 
     def destroy(self) -> None:
         self._node.destroy_publisher(self._requests)

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
 from phyai_ros.nodes.handoff_sink import HandoffSink
+from phyai_ros.nodes.handoff_watch import STANDSTILL, HandoffWatch
 from phyai_ros.nodes.outputs import Output
 from phyai_ros.nodes.pacer import Pacer
 
@@ -24,18 +26,22 @@ _LEVELS = {
 
 
 def handoff_status(
-    handoff: Handoff, sink: HandoffSink, failure: str | None, unanswered: int = 0
+    handoff: Handoff, sink: HandoffSink, failure: str | None, seen: HandoffWatch
 ) -> Status:
-    """failure: of the control loop, which has ended then. unanswered: requests in a row."""
+    """failure: of the control loop, which has ended then."""
     counters = handoff.counters
     age, deliver = sink.age.percentiles(), sink.deliver.percentiles()
-    notes = [handoff.problem()]
+    notes: list[str | None] = [handoff.problem()]
     if handoff.stalled:
         notes.append(f"{handoff.stalled} stands closed without a new command: is the task stuck?")
+    lately = seen.lately()
+    notes += [text for kind, text in lately.items() if kind != STANDSTILL]
+    level = WARN if any(notes) else OK
+    notes.append(lately[STANDSTILL])
     remarks = "; ".join(note for note in notes if note)
     return Status(
         "handoff",
-        ERROR if failure else max(_LEVELS[sink.state], WARN if remarks else OK),
+        ERROR if failure else max(_LEVELS[sink.state], level),
         f"FAULT: {failure}"
         if failure
         else f"{sink.state.name}: {sink.reason}" + (f"; {remarks}" if remarks else ""),
@@ -50,7 +56,8 @@ def handoff_status(
             "dropped chunks": _counts(dict(_items(counters.dropped))),
             "newest drop": handoff.last_drop or "none",
             "request timeouts": counters.request_timeouts,
-            "requests unanswered in a row": unanswered,
+            "requests unanswered in a row": seen.unanswered,
+            "unusable joint states": counters.bad_measurements,
             "arm moved while it stood": counters.rebases,
             "tracking error, share of limit": handoff.tracking.error if handoff.tracking else 0.0,
             "held for tracking": handoff.tracking.count if handoff.tracking else 0,
@@ -61,6 +68,7 @@ def handoff_status(
             "deliver p50 s": deliver[0],
             "deliver p99 s": deliver[1],
         },
+        partial(seen.told, lately),
     )
 
 

@@ -4,17 +4,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
 from phyai_ros.nodes.diagnostics import EdgeLog
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.joint_buffer import JointBuffer
+from phyai_ros.nodes.lingering import Lingering
 from phyai_ros.nodes.outputs import Output
+from phyai_ros.nodes.refusals import Refusals
 from phyai_ros.nodes.streams import Stream
 
 ACTING = (State.EXECUTING, State.RAMPING)
+STANDSTILL = "standstill"
+"""What is over and was no fault."""
+_KINDS = {
+    State.FAULT: "fault",
+    State.STARVED: "starved",
+    State.HOLDING: STANDSTILL,
+    State.WAITING: STANDSTILL,
+}
 
 
 class HandoffWatch:
@@ -52,6 +62,8 @@ class HandoffWatch:
         self._disagreement = disagreement
         self._dry_run = dry_run
         self._timeouts = 0
+        self._refusals = {what: Refusals(log, what) for what in ("chunk", "joint state")}
+        self._passed = {kind: Lingering() for kind in _KINDS.values()}
         self.restart()
 
     def restart(self) -> None:
@@ -59,18 +71,56 @@ class HandoffWatch:
         self._ticked = self._handoff.counters.ticks, time.monotonic()
         self.standstill = ""
 
-    def look(self) -> None:
+    def look(self) -> bool:
+        """Whether the state has changed since the last look."""
         self._check_ticks()
         self._sink.note = "; ".join(note for note in self._notes() if note)
         expected = self._sink.state is not State.WAITING or self._dry_run
         self._log.set(self._output.topic, self._output.trouble() if expected else None)
+        self._take_refusals()
+        return self._take_changes()
 
-    def log_state(self) -> None:
-        """The state has changed."""
-        state = self._sink.state
+    def lately(self) -> dict[str, str | None]:
+        """What was wrong for less than it takes to look, by kind, for people. Say ``told`` when it
+        has reached them."""
+        return {what: trouble.lately for what, trouble in self._troubles()}
+
+    def told(self, lately: Mapping[str, str | None]) -> None:
+        for what, trouble in self._troubles():
+            trouble.told(lately[what])
+
+    def _troubles(self) -> Iterator[tuple[str, Lingering]]:
+        yield from self._passed.items()
+        for what, refusals in self._refusals.items():
+            yield what, refusals.trouble
+
+    def _take_refusals(self) -> None:
+        found = self._sink.refusals
+        newest = dict(found.popleft() for _ in range(len(found)))
+        for what, refusals in self._refusals.items():
+            if what in newest:
+                refusals.refuse(what, f"refused: {newest[what]}")
+            else:
+                refusals.good()
+
+    def _take_changes(self) -> bool:
+        changes = self._sink.changes
+        if not changes:
+            return False
+        *passed, newest = [changes.popleft() for _ in range(len(changes))]
+        for kind, trouble in self._passed.items():
+            over = [change for change in passed if _KINDS.get(change[0]) == kind]
+            if over and over[-1] != newest:
+                trouble.set(f"lately {self._log_state(*over[-1])}")
+                trouble.set(None)
+        self._log_state(*newest)
+        return True
+
+    def _log_state(self, state: State, reason: str) -> str | None:
         asked = state in (State.WAITING, State.HOLDING) and not self._handoff.starved
-        text = None if state in ACTING else f"{state.name}: {self._sink.reason}"
+        text = None if state in ACTING else f"{state.name}: {reason}"
         self._log.set("handoff", text, expected=asked)
+        return text
 
     def _notes(self) -> list[str | None]:
         state, timeouts = self._sink.state, self._handoff.counters.request_timeouts

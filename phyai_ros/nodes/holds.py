@@ -14,11 +14,12 @@ class Holds:
     """The arm moves again when nobody holds it any more; the handoff's hold, only a person lifts.
     Every call comes from the control thread.
 
-    blocked: why the robot takes no commands, for people; empty while it does.
+    blocked: why the robot takes no commands, for people; empty while it does. owes: the robot was
+    let go of while it was not known where it is: call ``settle`` when it is.
     """
 
     def __init__(self, handoff: Handoff, output: Output) -> None:
-        self.blocked = ""
+        self.blocked, self.owes = "", False
         self._handoff = handoff
         self._output = output
         self._asked = False
@@ -48,7 +49,15 @@ class Holds:
         self.blocked, self._stands = reason, stands
         self._hold_free()
         if stands and not known:
-            self._output.let_go(measured)
+            self.owes = not self._output.let_go(measured)
+
+    def settle(self, measured: np.ndarray | None) -> None:
+        """Replace what a controller still holds in store, now that the joint states have come; not
+        what this handoff has commanded since."""
+        if self.owes and self._handoff.guard.last is None:
+            self.owes = not self._output.let_go(measured)
+        else:
+            self.owes = False
 
     def unblock(self, now: float) -> None:
         self.blocked, self._stands = "", False

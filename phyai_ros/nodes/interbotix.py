@@ -83,8 +83,8 @@ class Interbotix:
     def publish(self, positions: np.ndarray) -> None:
         self._publisher.publish(fill(self._message, self._name, positions[self._order]))
 
-    def let_go(self, measured: np.ndarray | None) -> None:
-        pass  # the driver holds the newest position and stores nothing
+    def let_go(self, measured: np.ndarray | None) -> bool:
+        return True  # the driver holds the newest position and stores nothing
 
     def trouble(self) -> str | None:
         if listeners(self._node, self._publisher):

@@ -64,6 +64,7 @@ class JointTrajectoryOutput:
         self._promised = np.zeros((0, len(handoff.names)))
         self._first = 0
         self._plan: Plan | None = None
+        self._owing = False
         self._node = node
         self._publisher = node.create_publisher(JointTrajectory, output.topic, qos.command())
         self.topic = self._publisher.topic_name
@@ -71,12 +72,13 @@ class JointTrajectoryOutput:
     def publish(self, positions: np.ndarray) -> None:
         handoff = self._handoff
         tick, plan = handoff.tick_number, handoff.buffer.plan
-        if plan is self._plan and self._keeps(positions, tick):
+        if not self._owing and plan is self._plan and self._keeps(positions, tick):
             return
         points = np.vstack([positions, handoff.ahead()])
         velocities = knot_velocities(points, handoff.guard.velocity, handoff.config.period)
         self._send(points, velocities)
         self._promised, self._first, self._plan = points, tick, plan
+        self._owing = False
 
     def _keeps(self, positions: np.ndarray, tick: int) -> bool:
         """Whether the trajectory sent last already says this."""
@@ -89,16 +91,20 @@ class JointTrajectoryOutput:
         at = self._handoff.tick_number - self._first
         return self._promised[min(max(at, 0), len(self._promised) - 1)]
 
-    def let_go(self, measured: np.ndarray | None) -> None:
+    def let_go(self, measured: np.ndarray | None) -> bool:
         """A controller paused in a trajectory would finish it when the robot comes back: put
         standing still in its place. Grippers keep their command: they may hold something. A
-        measurement that cannot be is as none: nothing better is known than the trajectory."""
+        measurement that cannot be is as none: then it is owed, until one comes or a plan does."""
         if measured is not None and self._handoff.guard.limits.wild(measured).any():
             measured = None
-        if len(self._promised) and measured is not None:
+        if len(self._promised):
+            self._owing = measured is None
+            if measured is None:
+                return False
             still = np.where(self._handoff.buffer.held, self._due(), measured)
             self._send(still[None], np.zeros((1, len(still))))
         self._promised, self._plan = self._promised[:0], None
+        return True
 
     def _send(self, points: np.ndarray, velocities: np.ndarray) -> None:
         order = self._order

@@ -45,14 +45,12 @@ class Lingering:
 
     @property
     def lately(self) -> str | None:
-        """What is or was wrong, for the log: it does not count as told."""
+        """What is or was wrong; whoever passes it on says so by ``told``."""
         with self._lock:
             gone = self._told and self._clock() - self._over >= LINGERS
             return None if gone else self._text
 
-    def tell(self) -> str | None:
-        """What is or was wrong, for whoever passes it on."""
-        text = self.lately
+    def told(self, text: str | None) -> None:
+        """``text``, which ``lately`` gave, has reached people."""
         with self._lock:
             self._told = self._told or text == self._text
-        return text

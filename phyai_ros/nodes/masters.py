@@ -8,7 +8,8 @@ have been killed; one that is heard is alive.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -36,10 +37,11 @@ class Masters:
     command is another's, whoever sent it; after that, where rclpy does not tell who sent a message
     (before Kilted), or marks it in another way than the graph (Cyclone DDS), nothing is heard.
 
-    topics: command topic -> package/msg/Name. on_heard: called with words that name topic and
+    publishers: of each of this node's, command topic and package/msg/Name; several may share a
+    topic. on_heard: called with words that name topic and
     sender, at the first command of each since ``forget``. sending: whether this node has sent a
-    command. Executor thread. Make it before this node's publishers, one a topic, and call ``own``
-    when they are there.
+    command. Executor thread. Make it before this node's publishers, and call ``own`` when they are
+    there.
     waits_for: why this node shall not send yet, for people; empty once it has listened for long
     enough.
     """
@@ -47,26 +49,28 @@ class Masters:
     def __init__(
         self,
         node: Any,
-        topics: Mapping[str, str],
+        publishers: Iterable[tuple[str, str]],
         on_heard: Callable[[str], None],
         sending: Callable[[], bool],
     ) -> None:
         self._node = node
         self._on_heard, self._sending = on_heard, sending
-        self._types = {node.resolve_topic_name(topic): kind for topic, kind in topics.items()}
+        resolved = [(node.resolve_topic_name(topic), kind) for topic, kind in publishers]
+        self._types = dict(resolved)
+        self._counts = Counter(topic for topic, _ in resolved)
         self._own: set[bytes] = {gid for t in self._types for gid in self._listed(t)}
         self._since = time.monotonic()
         self._met: float | None = None
         self._others: dict[bytes, float] = {}
         self.waits_for = LISTENING if self._types else ""
         self._heard: dict[bytes, str] = {}
-        self._mine: dict[str, bytes] = {}
+        self._mine: dict[str, set[bytes]] = {topic: set() for topic in self._types}
         self._unlisted: set[bytes] = set()
         self._listening: dict[str, Any] = {}
 
     def own(self) -> None:
         """The publishers that came since the construction are this node's, but for one that was
-        discovered at that moment: the first that is heard once this node sends is its own."""
+        discovered at that moment: those that are heard first once this node sends are its own."""
         there = {gid for topic in self._types for gid in self._listed(topic)}
         self._own = there - self._own
         for topic in self._types:
@@ -77,6 +81,8 @@ class Masters:
         self._since, self._others = time.monotonic(), {}
         self.waits_for = LISTENING if self._types else ""
         self.forget()
+        for topic in self._types:  # at once: discovery takes a part of the time
+            self._listen(topic)
 
     def met(self) -> None:
         """A message of another process has come, whatever it was."""
@@ -139,7 +145,7 @@ class Masters:
         if self._sending():
             if not gid or gid in self._unlisted:
                 return
-            if gid in self._own and self._mine.setdefault(topic, gid) == gid:
+            if self._is_own(topic, gid):
                 return
         who = self._listed(topic).get(gid)
         if who is None and self._sending():  # not yet, or never: then it may be this node itself
@@ -150,6 +156,12 @@ class Masters:
         text = f"{who} sends commands on {topic} too: two masters make the arm jump"
         self._heard[gid] = text
         self._on_heard(text)
+
+    def _is_own(self, topic: str, gid: bytes) -> bool:
+        mine = self._mine[topic]
+        if gid in self._own and len(mine) < self._counts[topic]:
+            mine.add(gid)
+        return gid in mine
 
     def destroy(self) -> None:
         while self._listening:

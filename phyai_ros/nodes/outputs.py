@@ -33,9 +33,10 @@ class Output(Protocol):
         control thread right after the handoff's tick."""
         ...
 
-    def let_go(self, measured: np.ndarray | None) -> None:
+    def let_go(self, measured: np.ndarray | None) -> bool:
         """The robot takes no commands now. measured: where it is, as in ``publish``, if known.
-        What a controller may still hold in store must not move it later. Control thread."""
+        What a controller may still hold in store must not move it later. False where that has to
+        be done again, with a position that is known. Control thread."""
         ...
 
     def trouble(self) -> str | None:
@@ -61,8 +62,8 @@ class ForwardCommand:
         self._message.data = array("d", positions[self._order].tobytes())
         self._publisher.publish(self._message)
 
-    def let_go(self, measured: np.ndarray | None) -> None:
-        pass  # a forward controller stores nothing
+    def let_go(self, measured: np.ndarray | None) -> bool:
+        return True  # a forward controller stores nothing
 
     def trouble(self) -> str | None:
         if listeners(self._node, self._publisher):
@@ -84,9 +85,9 @@ class Several:
         for output in self._outputs:
             output.publish(positions)
 
-    def let_go(self, measured: np.ndarray | None) -> None:
-        for output in self._outputs:
-            output.let_go(measured)
+    def let_go(self, measured: np.ndarray | None) -> bool:
+        done = [output.let_go(measured) for output in self._outputs]
+        return all(done)
 
     def trouble(self) -> str | None:
         found = [output.trouble() for output in self._outputs]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, Status
 from phyai_ros.nodes.inference import InferenceLoop
@@ -17,7 +18,7 @@ def inference_status(loop: InferenceLoop, policy: str, instruction: str, now: fl
     """now: steady seconds."""
     latency, wait = loop.latency.percentiles(), loop.wait.percentiles()
     under_way = loop.under_way(now)
-    trouble = loop.troubles.tell()
+    trouble = loop.troubles.lately
     usual = 0.0 if math.isnan(latency[1]) else latency[1]
     if under_way > max(OVERDUE, 3.0 * usual):
         level = WARN
@@ -40,7 +41,7 @@ def inference_status(loop: InferenceLoop, policy: str, instruction: str, now: fl
         "wait p99 s": wait[1],
         **{f"stage {name} s": float(seconds) for name, seconds in dict(loop.stages).items()},
     }
-    return Status("inference", level, message, values)
+    return Status("inference", level, message, values, partial(loop.troubles.told, trouble))
 
 
 def aligner_status(source: FrameSource) -> Status:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +19,9 @@ MOST_SETS = 64
 
 
 class Rivals:
-    """commands: topics that this node publishes on, or would if ``own`` were not 0. chunks: the
-    policy's topic. joints: topics of joint states. masters: who else was heard commanding the arm,
-    for people. Executor thread."""
+    """commands: topic of each of this node's publishers of commands. own: 0 where it only would
+    publish there, else 1. chunks: the policy's topic. joints: topics of joint states. masters: who
+    else was heard commanding the arm, for people. Executor thread."""
 
     def __init__(
         self,
@@ -35,12 +36,14 @@ class Rivals:
         self._node = node
         self._masters = masters
         self._log = log
-        self._own = own
-        self._commands = [node.resolve_topic_name(topic) for topic in commands]
+        outputs = Counter(node.resolve_topic_name(topic) for topic in commands)
+        self._own = {topic: own * count for topic, count in outputs.items()}
+        self._commands = list(outputs)
         self._chunks = node.resolve_topic_name(chunks)
         self._joints = {topic: node.resolve_topic_name(topic) for topic in joints}
         self._sets: dict[str, dict[tuple[str, ...], float]] = {topic: {} for topic in joints}
-        self._living = {topic: Living(_full_name(node)) for topic in self._commands}
+        name = _full_name(node)
+        self._living = {topic: Living(name, count) for topic, count in outputs.items()}
         self._living |= {t: Living() for t in (self._chunks, *self._joints.values())}
         self._status = Status("publishers", OK, "not looked yet")
 
@@ -82,8 +85,8 @@ class Rivals:
                 "two answers the later one is dropped as a duplicate"
             )
         for topic in self._commands:
-            if counts[topic] > self._own:
-                notes.append(_masters(topic, counts[topic], self._own))
+            if counts[topic] > self._own[topic]:
+                notes.append(_masters(topic, counts[topic], self._own[topic]))
         since = now - RECENT
         for topic, sets in self._sets.items():
             recent = [names for names, at in list(sets.items()) if at >= since]
@@ -105,7 +108,8 @@ def _full_name(node: Any) -> str:
 def _masters(topic: str, count: int, own: int) -> str:
     if not own:
         return f"{count} publishers on {topic} while this node only logs: somebody moves the arm"
-    return f"{count} publishers on {topic}, expected this node alone: two masters make the arm jump"
+    expected = "this node alone" if own == 1 else f"{own} of this node"
+    return f"{count} publishers on {topic}, expected {expected}: two masters make the arm jump"
 
 
 def joints_twice(topic: str, count: int, sets: Sequence[Sequence[str]]) -> str:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rclpy.qos import QoSProfile
 
-from phyai_ros.control.words import shortened
 from phyai_ros.nodes import endpoints, qos
-from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Reasons, Status
-from phyai_ros.nodes.lingering import Lingering
+from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
 from phyai_ros.nodes.message_info import informed, sent
+from phyai_ros.nodes.refusals import Refusals
 
 _REMEMBERED = 60.0
 
@@ -46,21 +46,17 @@ class Stream:
     ) -> None:
         self.label = label
         self.received = 0
-        self.refused = Reasons()
         self._node = node
         self._message_type = message_type
         self._profile = profile
         self._callback = callback
-        self._log = log
         self._required = required
         self._stale_after = stale_after
         self._there: set[bytes] = set()
         self._listed: bytes | None = None
         self._named: set[bytes] = set()
         self._replaced = False
-        self._refusal = Lingering()
         self._last = float("nan")
-        self._next_line = 0.0
         self.heard: dict[bytes, float] = {}
         """Steady seconds of each publisher's newest message, by gid; empty where rclpy tells none.
         """
@@ -71,6 +67,8 @@ class Stream:
             message_type, topic, informed(self._deliver_informed), profile, raw=raw
         )
         self.topic = self._subscription.topic_name
+        self._refusals = Refusals(log, self.topic)
+        self.refused = self._refusals.counts
 
     def deliver(self, message: Any, *age: float) -> None:
         """What the executor calls with each message."""
@@ -79,12 +77,12 @@ class Stream:
         try:
             self._callback(message, *age)
         except ValueError as error:
-            self.refuse(type(error).__name__, str(error))
+            self._refusals.refuse(type(error).__name__, str(error))
         except Exception as error:
-            self.refuse(type(error).__name__, f"{error}\n{traceback.format_exc()}", error=True)
+            text = f"{error}\n{traceback.format_exc()}"
+            self._refusals.refuse(type(error).__name__, text, error=True)
         else:
-            self._refusal.set(None)
-            self._log.set(self.topic, None)
+            self._refusals.good()
 
     def _deliver_informed(self, message: Any, info: Any) -> None:
         if info.get("publisher_gid"):
@@ -100,17 +98,6 @@ class Stream:
         if gid not in self.heard:  # those that left long ago are nobody's business
             self.heard = {g: at for g, at in self.heard.items() if now - at < _REMEMBERED}
         self.heard[gid] = now
-
-    def refuse(self, kind: str, text: str, *, error: bool = False) -> None:
-        """Count and report a message that is not used."""
-        self.refused.add(kind)
-        text = text if error else shortened(text)  # a traceback is this package's own
-        self._refusal.set(text)
-        # A bad publisher beside a good one begins and ends the trouble at every message.
-        now = time.monotonic()
-        if now >= self._next_line:
-            self._next_line = now + 1.0
-            self._log.set(self.topic, text, error=error)
 
     @property
     def age(self) -> float:
@@ -152,7 +139,7 @@ class Stream:
             return f"no publisher on {self.topic}"
         if len(problems) == len(found):
             return "; ".join(problems)
-        if (refusal := self._refusal.now) is not None:
+        if (refusal := self._refusals.trouble.now) is not None:
             return f"refused: {refusal}"
         if self.received == 0:
             return f"{len(found)} publisher(s) on {self.topic}, but no message yet"
@@ -171,9 +158,9 @@ class Stream:
         return f"{who} on {self.topic} has incompatible QoS, {reason}" if reason else None
 
     def status(self) -> Status:
-        refusal, trouble = self._refusal.tell(), self.trouble()
-        if trouble is None and refusal is not None:
-            trouble = f"refused: {refusal}"  # a good one has come since
+        refusal, trouble = self._refusals.trouble.lately, self.trouble()
+        if refusal is not None and f"refused: {refusal}" != trouble:  # a good one has come since
+            trouble = "; ".join(filter(None, (trouble, f"refused: {refusal}")))
         level = OK if trouble is None else ERROR if self._required else WARN
         values = {
             "topic": self.topic,
@@ -181,7 +168,8 @@ class Stream:
             "age": self.age,
             "refused": self.refused,
         }
-        return Status(self.label, level, trouble or "ok", values)
+        told = partial(self._refusals.trouble.told, refusal)
+        return Status(self.label, level, trouble or "ok", values, told)
 
     def destroy(self) -> None:
         self._node.destroy_subscription(self._subscription)

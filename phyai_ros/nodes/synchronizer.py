@@ -7,6 +7,8 @@ only hands images over and reports what it could not use.
 
 from __future__ import annotations
 
+import math
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +16,8 @@ from typing import Any
 from sensor_msgs.msg import CompressedImage, Image
 
 from phyai_ros.nodes import convert, qos
-from phyai_ros.nodes.diagnostics import ERROR, OK, EdgeLog, Reasons, Status
+from phyai_ros.nodes.diagnostics import ERROR, OK, EdgeLog, Status
+from phyai_ros.nodes.refusals import Refusals
 from phyai_ros.nodes.sensors import CameraTopic, FrameSource, deliver_image
 
 QUEUE = 10
@@ -35,11 +38,11 @@ class SynchronizedCameras:
         self._filters = _message_filters()
         self._cameras = tuple(cameras)
         self._source = source
-        self._log = log
+        self._refusals = {camera.role: Refusals(log, camera.topic) for camera in cameras}
         self._node = node
         self._slop = slop
-        self._sets = 0
-        self._refused = Reasons()
+        self._sets, self._last = 0, math.nan
+        self._stale_after = max((camera.stale_after for camera in cameras), default=math.inf)
         self._subscribers: list[Any] = []
         self.clear()
 
@@ -64,8 +67,9 @@ class SynchronizedCameras:
 
     def deliver(self, *messages: Any) -> None:
         """One set of images, in the cameras' order. Never raises."""
-        self._sets += 1
+        self._sets, self._last = self._sets + 1, time.monotonic()
         for camera, message in zip(self._cameras, messages, strict=False):
+            refusals = self._refusals[camera.role]
             try:
                 read = (
                     convert.compressed_from_message
@@ -74,27 +78,35 @@ class SynchronizedCameras:
                 )
                 deliver_image(self._source, camera, read(message))
             except ValueError as error:
-                self._refuse(camera, type(error).__name__, str(error))
+                refusals.refuse(type(error).__name__, str(error))
             except Exception as error:
-                self._refuse(camera, type(error).__name__, traceback.format_exc())
+                refusals.refuse(type(error).__name__, traceback.format_exc(), error=True)
             else:
-                self._log.set(camera.topic, None)
-
-    def _refuse(self, camera: CameraTopic, kind: str, text: str) -> None:
-        self._refused.add(f"{camera.role} {kind}")
-        self._log.set(camera.topic, text)
+                refusals.good()
 
     def statuses(self) -> list[Status]:
         absent = [c.topic for c in self._cameras if not self._node.count_publishers(c.topic)]
-        message = f"no publisher on {', '.join(absent)}" if absent else "ok"
+        troubles = [f"no publisher on {', '.join(absent)}"] if absent else []
         if not absent and not self._sets:
-            message = f"no set of {len(self._cameras)} images has matched yet"
+            troubles.append(f"no set of {len(self._cameras)} images has matched yet")
+        age = time.monotonic() - self._last
+        if age > self._stale_after:
+            troubles.append(f"no set of images for {age:.1f} s")
+        refused = {role: r.trouble.lately for role, r in self._refusals.items()}
+        troubles += [f"{role} refused: {text}" for role, text in refused.items() if text]
+
+        def told() -> None:
+            for role, text in refused.items():
+                self._refusals[role].trouble.told(text)
+
+        counts = {f"{role} refused": r.counts for role, r in self._refusals.items()}
         return [
             Status(
                 "cameras (message_filters)",
-                OK if message == "ok" else ERROR,
-                message,
-                {"sets": self._sets, "refused": self._refused},
+                ERROR if troubles else OK,
+                "; ".join(troubles) or "ok",
+                {"sets": self._sets, "age": age, **counts},
+                told,
             )
         ]
 

@@ -43,8 +43,10 @@ class Driver(Rig):
         self.player.start(START)
         self.position = START
         self.blocked_at = np.full(len(START), -np.inf)
+        self.stopped_at = np.full(len(START), np.inf)
         self.percent: float | None = 100.0
         self.running = True
+        self.silent = False
         self.goal: Callable[[], np.ndarray] = lambda: START
         self._last = time.monotonic()
         super().__init__(
@@ -75,10 +77,11 @@ class Driver(Rig):
         passed, self._last = now - self._last, now
         if self.running and self.player.playing:
             self.position = self.player.advance(passed * (self.percent or 0.0) / 100.0)
-        measured = np.maximum(self.position, self.blocked_at)
+        measured = np.minimum(np.maximum(self.position, self.blocked_at), self.stopped_at)
         message = joints(dict(zip(NAMES, measured, strict=True)))
         message.header.stamp = self.test.get_clock().now().to_msg()
-        self._joints.publish(message)
+        if not self.silent:
+            self._joints.publish(message)
         if self.percent is not None:
             self._speed.publish(Float64(data=self.percent))
 
@@ -200,6 +203,40 @@ def test_a_protective_stop_does_not_open_a_gripper_that_holds_something(driver):
     driver.until_state(HandoffState.EXECUTING)
     first = driver.trajectories[sent].points[0]
     assert first.positions[finger] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_blocked_arm_is_held_where_it_is_and_not_where_it_was_sent(driver):
+    driver.goal = far
+    stop = driver.stopped_at[0] = START[0] + 0.05
+    driver.say(True)
+    driver.until_state(HandoffState.HOLDING, "from all commands of the last")
+    assert driver.trajectories[-1].points[0].positions[0] > stop + 0.1
+    driver.until(lambda: abs(driver.position[0] - stop) < 1e-3, "the controller is taken back")
+    last = driver.trajectories[-1].points[-1]
+    assert last.positions[0] == pytest.approx(stop, abs=1e-3)
+    assert list(last.velocities) == [0.0] * len(NAMES)
+    sent, ticks = len(driver.trajectories), driver.states[-1].ticks
+    driver.until(lambda: driver.states[-1].ticks > ticks + 30, "ticks")
+    assert len(driver.trajectories) == sent, "held by what the controller has"
+    driver.stopped_at[0] = np.inf
+    assert driver.call("resume").success
+    driver.until(lambda: driver.position[0] > stop + 0.05, "the arm moves on")
+
+
+def test_the_controllers_plan_is_replaced_when_joint_states_come_that_were_not_there(driver):
+    """The driver was silent when it stopped, and would have gone on with what it had in store."""
+    driver.goal = far
+    driver.say(True)
+    driver.until(lambda: driver.position[0] > START[0] + 0.05, "the arm moves")
+    driver.silent = True
+    driver.until(lambda: driver.node._measured() is None, "its joint states are too old")
+    driver.say(False)
+    driver.until_state(HandoffState.HOLDING, "program is False, expected True")
+    assert len(driver.trajectories[-1].points) > 1
+    driver.silent = False
+    driver.until(lambda: len(driver.trajectories[-1].points) == 1, "the last word")
+    stopped = driver.position[0]
+    assert driver.trajectories[-1].points[0].positions[0] == pytest.approx(stopped, abs=0.02)
 
 
 def test_a_driver_that_died_has_not_said_yes_for_ever(driver):

@@ -406,7 +406,7 @@ def test_no_publisher_is_told_apart_from_no_message(cell):
     publisher = cell.test.create_publisher(String, "/instruction", qos.instruction())
     # Earlier tests sent instructions: only a stream that never had one can say so.
     cell.node._instructions.received = 0
-    cell.node._instructions._refusal.set(None)
+    cell.node._instructions._refusals.trouble.set(None)
     cell.until_says("instruction", "1 publisher(s) on /instruction, but no message yet")
     cell.test.destroy_publisher(publisher)
 

@@ -1,6 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """handoff_node's control thread beside the executor's, which deactivates it."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -57,6 +58,35 @@ def test_an_instruction_that_is_said_again_and_again_does_not_pile_up_while_nobo
     for word in ("red", "red", "red", "blue", "red"):
         HandoffNode._on_instruction(node, String(data=word))
     assert len(posted) == 3
+
+
+def test_what_was_posted_before_an_activation_lets_nothing_move_before_others_are_listened_for(
+    monkeypatch,
+):
+    """A look just before the deactivation had said that it had listened for long enough, and
+    nobody had ticked since."""
+    begun = SimpleNamespace(start=lambda: None, jitter=0.0, missed=0)
+    monkeypatch.setattr(handoff_node, "Pacer", lambda *_, **__: begun)
+    monkeypatch.setattr(handoff_node, "steady_timer", lambda *_: None)
+    monkeypatch.setattr(handoff_node.diagnostics, "Publisher", lambda *_: None)
+    posted = []
+    node = SimpleNamespace(
+        _handoff=SimpleNamespace(waits_for=""),
+        _masters=SimpleNamespace(waits_for="listening", restart=lambda: None),
+        _loop=SimpleNamespace(post=posted.append),
+        _holds=SimpleNamespace(activated=lambda now: None),
+        _seen=SimpleNamespace(restart=lambda: None),
+        _sink=SimpleNamespace(missed=0),
+        _values=SimpleNamespace(realtime_priority=0),
+        _check_robot=lambda: None,
+        **dict.fromkeys(("_statuses", "_watch", "_tick", "_on_loop_error", "_period")),
+    )
+    node._listened = partial(HandoffNode._listened, node)
+    posted.append(partial(node._listened, ""))
+    HandoffNode.activate(node)
+    for action in posted:
+        action(1.0)
+    assert node._handoff.waits_for == "listening"
 
 
 class Stopping:

@@ -57,6 +57,19 @@ def test_statuses_reach_the_topic_under_the_nodes_name(ros):
     node.destroy_node()
 
 
+def test_a_status_is_told_when_it_is_published_and_not_when_it_is_only_looked_at(ros):
+    """A trouble of a moment is told once: a look that published nothing was taken for it."""
+    node = rclpy.create_node("some_node", context=ros)
+    told = []
+    publisher = Publisher(node, [lambda: [Status("part", WARN, "x", told=lambda: told.append(1))]])
+    publisher.publish()
+    assert len(told) == 1
+    publisher.look()  # nothing has changed
+    assert len(told) == 1
+    publisher.destroy()
+    node.destroy_node()
+
+
 def test_two_arms_in_namespaces_do_not_overwrite_each_other(ros):
     """/diagnostics is one topic for all, and who reads it keeps the newest of each name."""
     nodes = [rclpy.create_node("handoff_node", context=ros, namespace=n) for n in ("left", "right")]

@@ -10,6 +10,7 @@ import pytest
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.guard import Limits
 from phyai_ros.control.handoff import Handoff, HandoffConfig
+from phyai_ros.nodes import handoff_services
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.handoff_services import HandoffServices
 from phyai_ros.nodes.holds import Holds
@@ -25,7 +26,7 @@ class Cell:
         self.handoff = Handoff(limits, HandoffConfig(PERIOD, 8))
         self.now, self.services, self.answered = 100.0, {}, threading.Event()
         self.patient = False
-        output = SimpleNamespace(let_go=lambda measured: None)
+        output = SimpleNamespace(let_go=lambda measured: True)
         self.speed = 1.0
         self.loop = ControlLoop(
             self.handoff, self, lambda: self.now, self.measured, lambda: self.speed
@@ -91,6 +92,25 @@ def test_a_robot_that_runs_slowly_is_not_said_to_do_already_what_it_will():
     response = cell.call("hold")
     assert response.success
     assert response.message == f"EXECUTING until the next tick, epoch {cell.handoff.epoch}"
+
+
+@pytest.mark.parametrize("name", ["hold", "resume", "reset"])
+def test_what_was_answered_with_no_does_not_happen_later_but_a_hold_does(name, monkeypatch):
+    """The process stood still: an arm that began to move long after somebody had been told that
+    nothing was done would find them beside it."""
+    monkeypatch.setattr(handoff_services, "PATIENCE", 0.05)
+    cell = Cell()
+    if name == "resume":
+        cell.call("hold")
+    epoch, response = cell.handoff.epoch, SimpleNamespace(success=False, message="")
+    cell.services[name](None, response)
+    assert not response.success
+    assert response.message.startswith("the control loop has not run for 0.05 s")
+    assert ("nothing was done" in response.message) is (name != "hold")
+    cell.run(3)
+    held = cell.handoff.state.name == "HOLDING"
+    assert held is (name != "reset")
+    assert cell.handoff.epoch == epoch
 
 
 def test_where_nobody_ticks_the_answer_is_no():

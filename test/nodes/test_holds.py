@@ -21,7 +21,7 @@ class Silent:
         pass
 
     def let_go(self, measured):
-        pass
+        return True
 
 
 class StuckArm:
@@ -118,6 +118,43 @@ def test_a_robot_that_takes_no_commands_is_named_also_after_a_deactivation(arm):
     arm.run(0.1)
     assert arm.handoff.request(arm.now) is None
     assert arm.handoff.tick(arm.now + arm.period, arm.measured).reason == "the robot is paused"
+
+
+class Storing(Silent):
+    """A controller that goes on with what it has in store, unless told where the arm stands."""
+
+    def __init__(self):
+        self.asked = []
+
+    def let_go(self, measured):
+        self.asked.append(measured)
+        return measured is not None
+
+
+def test_what_could_not_be_let_go_of_is_once_it_is_known_where_the_arm_is(arm):
+    """The driver was silent when it stopped: its controller had a trajectory in store, and would
+    have finished it."""
+    arm.holds = Holds(arm.handoff, output := Storing())
+    arm.run(0.3)
+    arm.holds.block("the robot is paused", None)
+    assert arm.holds.owes
+    arm.holds.settle(None)
+    assert arm.holds.owes
+    arm.holds.settle(arm.measured)
+    assert not arm.holds.owes
+    arm.holds.settle(arm.measured)
+    assert [where is None for where in output.asked] == [True, True, False]
+
+
+def test_what_was_commanded_since_is_not_let_go_of(arm):
+    arm.holds = Holds(arm.handoff, output := Storing())
+    arm.run(0.3)
+    arm.holds.block("the robot is paused", None)
+    arm.run(0.3)
+    arm.holds.unblock(arm.now)
+    assert State.EXECUTING in arm.run(0.5)
+    arm.holds.settle(arm.measured)
+    assert (len(output.asked), arm.holds.owes) == (1, False)
 
 
 class MovingArm(StuckArm):

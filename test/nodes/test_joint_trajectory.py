@@ -12,6 +12,7 @@ from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.guard import Limits
 from phyai_ros.control.handoff import Handoff, HandoffConfig
 from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
+from phyai_ros.nodes.outputs import Several
 from phyai_ros.robots.parts import Output
 
 NAMES, PERIOD = ("pan", "lift"), 0.05
@@ -51,15 +52,31 @@ def moving():
 
 def test_the_controllers_plan_is_replaced_by_standing_where_the_arm_is(moving):
     output, controller = moving
-    output.let_go(np.array([0.02, 0.01]))
+    assert output.let_go(np.array([0.02, 0.01]))
     np.testing.assert_allclose(controller.sent[-1], [[0.02, 0.01]])
 
 
 @pytest.mark.parametrize("measured", [np.array([57.3, 0.01]), np.array([0.02, np.nan]), None])
 def test_a_measurement_that_cannot_be_is_no_command(moving, measured):
     """Degrees, or an encoder that failed together with the rest: the arm would go there as soon as
-    it takes commands again."""
+    it takes commands again. What is in store is replaced when it is known where the arm is."""
     output, controller = moving
     before = len(controller.sent)
-    output.let_go(measured)
+    assert not output.let_go(measured)
+    assert not output.let_go(measured)
     assert len(controller.sent) == before
+    assert output.let_go(np.array([0.02, 0.01]))
+    np.testing.assert_allclose(controller.sent[before:], [[[0.02, 0.01]]])
+    assert output.let_go(np.array([0.5, 0.5]))
+    assert len(controller.sent) == before + 1
+
+
+def test_what_is_commanded_again_is_sent_again(moving):
+    output, controller = moving
+    before = len(controller.sent)
+    command = output._due()
+    output.publish(command)
+    assert len(controller.sent) == before  # the trajectory says so already
+    assert not Several([output, output]).let_go(None)
+    output.publish(command)
+    assert len(controller.sent) == before + 1

@@ -45,7 +45,7 @@ class Node:
 @pytest.fixture
 def cell():
     node, said = Node(), []
-    kind = {TOPIC: "std_msgs/msg/Float64MultiArray"}
+    kind = [(TOPIC, "std_msgs/msg/Float64MultiArray")]
     masters = Masters(node, kind, said.append, lambda: node.sending)
     node.listed[OWN] = "handoff_node"
     masters.own()
@@ -89,7 +89,7 @@ def test_one_that_is_discovered_while_the_own_publisher_is_made_is_another_all_t
     """It was taken for the node's own, and the two took turns."""
     node, said = Node(), []
     node.sending = False
-    kind = {TOPIC: "std_msgs/msg/Float64MultiArray"}
+    kind = [(TOPIC, "std_msgs/msg/Float64MultiArray")]
     masters = Masters(node, kind, said.append, lambda: node.sending)
     node.listed |= {OWN: "handoff_node", OTHER: "handoff_node"}
     masters.own()
@@ -101,6 +101,21 @@ def test_one_that_is_discovered_while_the_own_publisher_is_made_is_another_all_t
     assert len(said) == 1
     node.hear(OTHER)
     assert len(said) == 2
+
+
+def test_two_outputs_on_one_topic_are_no_two_masters():
+    """A driver may tell joints apart by the name in the message: two publishers of one node."""
+    node, said = Node(), []
+    kind = "interbotix_xs_msgs/msg/JointSingleCommand"
+    masters = Masters(node, [(TOPIC, kind)] * 2, said.append, lambda: node.sending)
+    second = b"own second endpoint"
+    node.listed |= {OWN: "handoff_node", second: "handoff_node", OTHER: "handoff_node"}
+    masters.own()
+    for gid in (OWN, second, OWN, second):
+        masters._on_command(TOPIC, b"", {"publisher_gid": {"data": gid}})
+    assert said == []
+    masters._on_command(TOPIC, b"", {"publisher_gid": {"data": OTHER}})
+    assert len(said) == 1
 
 
 def test_before_the_first_command_whatever_is_heard_is_anothers(cell):
@@ -121,7 +136,7 @@ def starting(monkeypatch):
     now = 100.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
     node = Node()
-    masters = Masters(node, {TOPIC: "std_msgs/msg/Float64MultiArray"}, print, lambda: False)
+    masters = Masters(node, [(TOPIC, "std_msgs/msg/Float64MultiArray")], print, lambda: False)
     node.listed[OWN] = "handoff_node"
     masters.own()
 
@@ -140,7 +155,7 @@ def test_nothing_is_sent_before_others_have_been_listened_for(starting):
     masters.met()
     assert wait(0.9 * SETTLE)
     assert not wait(0.2 * SETTLE)
-    assert Masters(node, {}, print, lambda: False).waits_for == "", "a dry run sends nothing"
+    assert Masters(node, [], print, lambda: False).waits_for == "", "a dry run sends nothing"
 
 
 def test_where_nobody_was_discovered_yet_another_master_was_not_either(starting):
@@ -174,10 +189,13 @@ def test_one_that_has_gone_is_not_waited_for(starting):
 
 
 def test_a_node_that_was_inactive_listens_again(starting):
-    _, masters, wait = starting
+    node, masters, wait = starting
     masters.met()
-    assert not wait(1.1 * SETTLE)
+    assert not wait(1.1 * FIRST)
+    assert not wait(0.25)
+    assert node.callback is None
     masters.restart()
     assert masters.waits_for
+    assert node.callback is not None, "not only when somebody looks: discovery takes its time"
     assert wait(0.9 * SETTLE)
     assert not wait(0.2 * SETTLE)

@@ -87,15 +87,16 @@ def test_message_filters_169_a_callback_that_cannot_use_a_set_never_raises():
     cameras = SynchronizedCameras.__new__(SynchronizedCameras)
     cameras._cameras = (CameraTopic("scene", "/scene"),)
     cameras._source = SimpleNamespace(now=lambda: 0.0)
-    cameras._log = SimpleNamespace(set=lambda *words, **more: refused.append(words))
-    cameras._refused = SimpleNamespace(add=refused.append)
+    cameras._refusals = {
+        "scene": SimpleNamespace(refuse=lambda kind, *_, **__: refused.append(kind))
+    }
     cameras._sets = 0
     for message in (Image(encoding="16UC1", height=1, width=1, step=2), None, object(), "x"):
         cameras.deliver(message)
     cameras.deliver()
     cameras.deliver(None, None, None)
     assert cameras._sets == 6
-    assert len([r for r in refused if isinstance(r, str)]) == 5
+    assert len(refused) == 5
 
 
 @pytest.mark.parametrize("names", [["c", "a", "b"], ["b", "c", "a", "extra"], ["a", "b", "c"]])

@@ -146,6 +146,7 @@ def test_a_refusal_between_two_looks_is_in_the_status_all_the_same(node, log):
     assert stream.trouble() is None  # what is so now is told to who asks for it
     status = stream.status()
     assert (status.level, status.message) == (WARN, "refused: it is empty")
+    status.told()
     spin(node, lambda: stream.status().level == OK)
     node.destroy_publisher(publisher)
 
