@@ -7,6 +7,7 @@ straight to their device and dtype: no second copy of the model exists at any mo
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -23,6 +24,7 @@ from phyai_ros.engine.files import check_inside, is_own_file, read_json
 from phyai_ros.engine.types import PolicyError
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 
 
@@ -49,7 +51,7 @@ class Checkpoint:
     """
 
     def __init__(self, root: str | Path):
-        self.root = Path(root).expanduser()
+        self.root = Path(os.path.expanduser(root))
         if not self.root.is_dir():
             raise PolicyError(f"checkpoint {str(root)!r}: no such directory")
         self.config: dict[str, Any] = self.json("config.json")
@@ -75,8 +77,9 @@ class Checkpoint:
     # -- weights ----------------------------------------------------------------------------
     @cached_property
     def files(self) -> dict[str, Path]:
-        """Weight key -> the file that holds it."""
-        if self.has(_INDEX):
+        """Weight key -> the file that holds it. A single file goes before an index, as it does
+        with the references: where both are there, one of them is older."""
+        if not self.has(_SINGLE):
             weight_map = self.json(_INDEX).get("weight_map")
             if not isinstance(weight_map, dict) or not weight_map:
                 raise PolicyError(f"{self.root / _INDEX}: no 'weight_map' object with keys in it")
@@ -89,7 +92,7 @@ class Checkpoint:
                 if not self.has(shard):
                     raise PolicyError(f"{self.root / shard}: shard missing, named by {_INDEX}")
             return {key: self.root / shard for key, shard in weight_map.items()}
-        path = self.root / "model.safetensors"
+        path = self.root / _SINGLE
         with _open(path) as file:
             return dict.fromkeys(_keys(file), path)
 
@@ -228,17 +231,17 @@ class Checkpoint:
         return "\n".join(lines)
 
     def _check_format(self) -> None:
-        if self.has(_INDEX) or self.has("model.safetensors"):
+        if self.has(_INDEX) or self.has(_SINGLE):
             return
         pickles = sorted(p.name for p in self.root.iterdir() if p.suffix in _PICKLES)
         if pickles:
             raise PolicyError(
                 f"{self.root}: only pickle files ({', '.join(pickles)}), which can run code and "
-                "are never loaded; convert them to model.safetensors"
+                f"are never loaded; convert them to {_SINGLE}"
             )
         there = sorted(p.name for p in self.root.iterdir())
         raise PolicyError(
-            f"{self.root}: neither model.safetensors nor {_INDEX}; files here: {', '.join(there)}"
+            f"{self.root}: neither {_SINGLE} nor {_INDEX}; files here: {', '.join(there)}"
         )
 
 

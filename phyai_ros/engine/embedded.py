@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def directories() -> list[Path]:
-    """phyai_ros/checkpoints, also behind a link that an installed tree points here with."""
+    """phyai_ros/checkpoints. Where ``colcon build --symlink-install`` made a tree of links, first
+    the sources' own: a checkpoint of links, which lead out of it, is refused."""
     module = Path(__file__)
-    roots = (module.parents[1], module.resolve().parents[1])
+    roots = (module.resolve().parents[1], module.parents[1])
     return [root / "checkpoints" for root in dict.fromkeys(roots)]
 
 

@@ -4,13 +4,16 @@ a hub id through the hub's own client (its cache, progress bar, token and offlin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
+    GatedRepoError,
     HfHubHTTPError,
+    HFValidationError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
@@ -37,8 +40,8 @@ def resolve(
     """A directory, the name of an embedded checkpoint, or ``owner/name`` on the hub at ``revision``
     (branch, tag or commit), which ``owner/name@revision`` says too, and more nearly. Without a
     connection the cached snapshot serves. Raises PolicyError when there is none of them."""
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = Path(os.path.expanduser(name))
+    if os.path.isdir(path):  # of a name that can be no path, pathlib would raise
         return path
     own = embedded.find(str(name))
     if own is not None:
@@ -54,6 +57,13 @@ def resolve(
     where = f"checkpoint {str(name)!r}" + (f" at revision {revision!r}" if revision else "")
     try:
         return Path(snapshot_download(str(name), revision=revision, allow_patterns=list(patterns)))
+    except HFValidationError as error:
+        raise PolicyError(f"{where}: no such directory, and not a hub id: {error}") from None
+    except GatedRepoError:
+        raise PolicyError(
+            f"{where}: its owner gives access on request alone: accept the terms on its page, log "
+            "in with the hub's own command, then try again"
+        ) from None
     except RevisionNotFoundError:
         raise PolicyError(f"{where}: the hub has no such revision") from None
     except RepositoryNotFoundError:

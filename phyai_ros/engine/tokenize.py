@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,7 @@ import tokenizers
 
 from phyai_ros.engine import hub
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.files import check_inside
 from phyai_ros.engine.types import PolicyError
 
 
@@ -67,39 +69,46 @@ class SentencePiece:
 _SENTENCEPIECE = ("tokenizer.model", "paligemma_tokenizer.model")
 
 
-def load(checkpoint: Checkpoint, fallback: str | None = None) -> Tokenizer:
-    """The tokenizer beside the weights, else that of the hub repository or directory ``fallback``
-    (the backbone's, from which the real ecosystems take it)."""
-    found = _in_directory(checkpoint.root)
-    if found is not None:
-        return found
+def load(checkpoint: Checkpoint, name: str | None = None) -> Tokenizer:
+    """The tokenizer that the checkpoint names, where ``name`` is a directory of its own (LeRobot
+    0.6.2 saves one); else the one beside the weights; else that of the hub repository or directory
+    ``name`` (the backbone's, from which the real ecosystems take it)."""
+    own = checkpoint.root / (name or "")
+    inside = name and not Path(name).is_absolute() and ".." not in Path(name).parts
+    for place in (own, checkpoint.root) if inside else (checkpoint.root,):
+        found = _in_directory(place, checkpoint.root)
+        if found is not None:
+            return found
     missing = f"{checkpoint.root}: no tokenizer.json or {' / '.join(_SENTENCEPIECE)} in it"
     remedy = "copy the tokenizer.json that the checkpoint was trained with into that directory"
-    if not fallback:
+    if not name:
         raise PolicyError(f"{missing}, and it names no place to take one from; {remedy}")
-    if not Path(fallback).expanduser().is_dir() and not hub.is_id(fallback):
+    if not os.path.isdir(os.path.expanduser(name)) and not hub.is_id(name):
         raise PolicyError(
-            f"{missing}, and its backbone {fallback!r} is neither a directory nor a hub id "
+            f"{missing}, and its backbone {name!r} is neither a directory nor a hub id "
             f"(owner/name); {remedy}"
         )
     try:
-        root = hub.resolve(fallback, patterns=("tokenizer*", "*.model"))
+        root = hub.resolve(name, patterns=("tokenizer*", "*.model"))
     except PolicyError as error:
         raise PolicyError(
             f"{missing}, and its backbone's cannot be had ({error}); {remedy}"
         ) from None
-    found = _in_directory(root)
+    found = _in_directory(root, root)
     if found is None:
-        raise PolicyError(f"{missing}, nor in {root}, where its backbone {fallback!r} is; {remedy}")
+        raise PolicyError(f"{missing}, nor in {root}, where its backbone {name!r} is; {remedy}")
     return found
 
 
-def _in_directory(root: Path) -> Tokenizer | None:
-    if (root / "tokenizer.json").is_file():
-        return FastTokenizer(root / "tokenizer.json")
-    for name in _SENTENCEPIECE:
-        if (root / name).is_file():
-            return SentencePiece(root / name)
+def _in_directory(place: Path, root: Path) -> Tokenizer | None:
+    """root: the checkpoint's directory, out of which no link may lead."""
+    kinds: dict[str, type[FastTokenizer] | type[SentencePiece]] = {
+        "tokenizer.json": FastTokenizer, **dict.fromkeys(_SENTENCEPIECE, SentencePiece)
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if os.path.isfile(place / name):
+            check_inside(place / name, root)
+            return kind(place / name)
     return None
 
 

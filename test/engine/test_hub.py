@@ -1,12 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Hub ids: from the cache without a connection, at a revision, and clear refusals."""
 
+import importlib.util
 import shutil
+from pathlib import Path
 
 import pytest
 from golden import GOLDEN, needs_golden
 
-from phyai_ros.engine import hub
+from phyai_ros.engine import embedded, hub
+from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
 
@@ -81,6 +84,25 @@ def test_an_embedded_checkpoint_by_its_name(offline, monkeypatch):
     assert hub.resolve("gr00t_ur10e_small").resolve() == offline / "gr00t_ur10e_small"
 
 
+def test_a_tree_of_links_has_the_embedded_checkpoints(tmp_path):
+    """As ``colcon build --symlink-install`` makes it: directories of its own, every file a link."""
+    source = Path(embedded.__file__).resolve().parents[1]
+    name = "act_aloha_small"
+    files = [source / "engine" / "embedded.py", *(source / "checkpoints" / name).iterdir()]
+    for file in files:
+        link = tmp_path / "phyai_ros" / file.relative_to(source)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
+    spec = importlib.util.spec_from_file_location(
+        "linked", tmp_path / "phyai_ros" / "engine" / "embedded.py"
+    )
+    linked = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(linked)
+    assert linked.__file__.startswith(str(tmp_path))
+    assert name in linked.names()
+    assert Checkpoint(linked.find(name)).config["type"] == "act"
+
+
 def test_a_bare_word_is_not_answered_with_the_current_directory(tmp_path, monkeypatch):
     (tmp_path / "unrelated").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -88,3 +110,26 @@ def test_a_bare_word_is_not_answered_with_the_current_directory(tmp_path, monkey
         hub.resolve("gr00t_ur10e_smal")
     assert "gr00t_ur10e_small" in str(refusal.value)
     assert "unrelated" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-that-name/arm", "x" * 5000, "a\0b"])
+def test_a_name_that_can_be_no_path_is_refused_like_any_other(offline, name):
+    with pytest.raises(PolicyError, match="no such directory"):
+        hub.resolve(name)
+
+
+def test_an_id_that_the_hub_would_not_take(offline):
+    with pytest.raises(PolicyError, match=r"'lab/a--b': no such directory, and not a hub id: .*--"):
+        hub.resolve("lab/a--b")
+
+
+def test_a_repository_with_terms_is_not_said_to_be_missing(monkeypatch):
+    """PaliGemma's tokenizer and Cosmos-Reason2 are such."""
+    from huggingface_hub.errors import GatedRepoError
+
+    def refuse(*_, **__):
+        raise GatedRepoError.__new__(GatedRepoError)  # its arguments differ between versions
+
+    monkeypatch.setattr(hub, "snapshot_download", refuse)
+    with pytest.raises(PolicyError, match=r"'lab/gated': .*on request alone: accept the terms"):
+        hub.resolve("lab/gated")

@@ -1,6 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """Tokenizers of both kinds, where they are looked for, and padding."""
 
+import json
+
 import numpy as np
 import pytest
 import sentencepiece
@@ -50,6 +52,45 @@ def test_tokenizer_json_wins_and_falls_back(checkpoint, tmp_path):
     assert tokenizer.id("<|image_pad|>") == 433
     assert tokenizer.id("<|nothing|>") is None
     assert tokenizer.encode("<|im_end|>") == [430]
+
+
+def with_word(word):
+    """A tokenizer.json that knows one word."""
+    model = {"type": "WordLevel", "vocab": {word: 7, "?": 0}, "unk_token": "?"}
+    return json.dumps({"version": "1.0", "added_tokens": [], "model": model})
+
+
+def test_the_tokenizer_that_the_checkpoint_keeps_in_a_directory_of_its_own(
+    checkpoint, tmp_path, monkeypatch
+):
+    """LeRobot saves it under the name that the step gives; what the current directory has of that
+    name, and what lies beside the weights, is another one."""
+    for place, word in (
+        (checkpoint.root / "tokenizer", "own"), (checkpoint.root, "beside"),
+        (tmp_path / "tokenizer", "elsewhere"),
+    ):  # fmt: skip
+        place.mkdir(exist_ok=True)
+        (place / "tokenizer.json").write_text(with_word(word))
+    monkeypatch.chdir(tmp_path)
+    assert tokenize.load(checkpoint, "tokenizer").encode("own") == [7]
+    assert tokenize.load(checkpoint, "lab/backbone").encode("beside") == [7]
+    assert tokenize.load(checkpoint).encode("beside") == [7]
+    (checkpoint.root / "tokenizer" / "tokenizer.json").unlink()
+    assert tokenize.load(checkpoint, "tokenizer").encode("beside") == [7]
+
+
+@pytest.mark.parametrize("way", ["link", "dots"])
+def test_no_tokenizer_comes_from_outside_by_way_of_the_checkpoint(checkpoint, tmp_path, way):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "tokenizer.json").write_text(with_word("stolen"))
+    if way == "link":
+        (checkpoint.root / "tokenizer").symlink_to(outside)
+        with pytest.raises(PolicyError, match=r"tokenizer.json: expected a file of this directory"):
+            tokenize.load(checkpoint, "tokenizer")
+    else:
+        with pytest.raises(PolicyError, match="is neither a directory nor a hub id"):
+            tokenize.load(checkpoint, "../outside")
 
 
 def test_none(checkpoint, tmp_path):
