@@ -55,8 +55,9 @@ without a word. What only training reads is not looked at.
 | family | followed | refused |
 |---|---|---|
 | LeRobot's, all | normalisation by any mode, a feature each, zero ranges, \
-`normalize_observation_keys`; relative actions with excluded joints | processor steps that are \
-not done here; several STATE, ENV or ACTION features |
+`normalize_observation_keys`; relative actions with excluded joints; a tokenizer saved with the \
+policy; vectors beside `observation.state`, `observation.environment_state` and `action`, which \
+its models do not read | processor steps that are not done here; prompts that are not cut |
 | `pi0`, `pi05` | camera counts, `empty_cameras`, image sizes, steps, periods of the time \
 embedding, grouped heads of any number, tied or untied embeddings | images normalised other than \
 by IDENTITY; language model and expert of different depth, heads or head size; visual or \
@@ -74,11 +75,13 @@ would attend to itself |
 layers, environment state, no camera, cameras of different size, an image crop step | other \
 backbones |
 | `diffusion` | 1 or more observation steps, crop and resize, shared or separate encoders, batch \
-or group norm, FiLM scale, DDIM and DDPM, schedules, clipping, sample prediction | cameras of \
+or group norm, FiLM scale, DDIM and DDPM, schedules, clipping, sample prediction, a compiled \
+network's weights | cameras of \
 different size; schedules and predictions of other names |
 | `gr00t_n17`, Isaac's and LeRobot's layout | embodiments, `select_layer`, steps and buckets, \
 `use_vlln`, VL self-attention, plain or alternating DiT, percentiles or range, relative joints \
-and poses a time step or not, `clip_outliers`, `formalize_language`, crops, letter box | sine \
+and poses a time step or not, `clip_outliers`, `formalize_language`, crops, letter box, \
+`action_decode_transform`, images as the project that wrote the checkpoint scales them | sine \
 and cosine or mean and deviation encoding of groups, `reproject_vision`, `exclude_state`, state \
 history, positional embeddings in the DiT; more frames than one of a camera repeat the newest, \
 as LeRobot does |

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -21,6 +22,27 @@ LARGEST_OF = {"layer": 512, "depth": 512, "steps": 10_000, "horizon": 10_000, "c
 """Of fields with such a word in their name: things that are built or run one by one."""
 LEAST = -1
 """Of any whole number: LeRobot writes -1 for "as many as there are"."""
+
+
+def whole(value: Any, where: str) -> int:
+    """A whole number from 1. Raises PolicyError naming where, which has file and key."""
+    fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+    if not fits:
+        raise PolicyError(
+            f"{where}: expected a whole number from 1 to {LARGEST}, found {repr(value)[:100]}"
+        )
+    return int(value)
+
+
+def flag(given: Mapping[str, Any], key: str, default: bool, where: str) -> bool:
+    """given[key], or ``default`` where it is absent or null. Raises PolicyError naming where and
+    key for anything but a boolean: the text "false" would count as true."""
+    value = given.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise PolicyError(f"{where}: {key}: expected true or false, found {repr(value)[:100]}")
+    return value
 
 
 def check_fields(config: Any, where: str, path: str = "") -> None:

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from phyai_ros.engine.types import PolicyError
+
 _CPU = torch.device("cpu")
 
 
@@ -257,6 +259,17 @@ def centre_crop(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
     h, w = image.shape[-2:]
     top, left = max(0, (h - height) // 2), max(0, (w - width) // 2)
     return image[..., top : top + height, left : left + width]
+
+
+def check_fits(camera: str, image: np.ndarray, height: int, width: int) -> None:
+    """Raises PolicyError where an image [h, w, ...], scaled to lie within height x width, has no
+    row or no column left: the references cut such sizes to 0 and fail."""
+    h, w = image.shape[:2]
+    if h * width < w or w * height < h:
+        raise PolicyError(
+            f"camera {camera!r}: expected an image of which a row and a column are left within "
+            f"{height} x {width} pixels, found {h} x {w}"
+        )
 
 
 def images_in_order(images: Mapping[str, np.ndarray], keys: tuple[str, ...]) -> list[np.ndarray]:

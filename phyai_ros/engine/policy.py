@@ -30,7 +30,7 @@ FRAMES = 12
 """Of each camera: an aligner keeps 8 images, a request under way looks at one, one just comes."""
 _HOST = torch.device("cpu")
 Noise = np.ndarray | torch.Tensor
-"""float32 [horizon, model_action_dim], or with a batch axis in front."""
+"""float32 of ``Policy.noise_shape``; of a single request also without the batch axis."""
 
 
 class Policy:
@@ -56,7 +56,8 @@ class Policy:
         return self.adapter.spec
 
     def noise_shape(self, batch: int) -> tuple[int, ...]:
-        """[batch, horizon, model_action_dim], what ``infer_batch`` takes as noise."""
+        """What ``infer_batch`` takes as noise: [batch, horizon, model_action_dim], the horizon
+        being the network's own; a sampler that draws in every step has [batch, steps, ...]."""
         return tuple(self.adapter.noise_shape(batch))
 
     def seed(self, seed: int) -> None:
@@ -103,7 +104,7 @@ class Policy:
         size = spec.image_size or (240, 320)
         given = dict.fromkeys(spec.cameras) if image_sizes is None else image_sizes
         sizes = {
-            key: given.get(key) or spec.camera_sizes.get(key, size)
+            key: given.get(key) or spec.fitting_size(key, size)
             for key in spec.cameras
             if key in given or key not in spec.optional_cameras
         }

@@ -60,7 +60,8 @@ class ActionChunk:
 
     actions: float64 [horizon, action_dim], robot units, absolute, in the order of
         ``PolicySpec.action_names``.
-    normalised: float32 [horizon, model_action_dim], as the solver left it.
+    normalised: float32 [rows, model_action_dim], as the solver left it: every row that the network
+        denoises, of which ``actions`` may be a part (Diffusion Policy's lie between past and end).
     stages: seconds by stage name (``STAGES``); only what the engine itself measures.
     """
 
@@ -93,7 +94,10 @@ class PolicySpec:
     horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
     guidance_methods: the handoff guidance the solver can do. trained_delay: most committed rows
     that ``rtc_trained`` may be given, 0 where the policy was not trained so.
+    max_prompt_tokens: a longer instruction is cut to (GR00T: refused beyond) so many, None for no
+    limit. image_size: (height, width) that images are resized to, None where they are not.
     camera_sizes: camera -> (height, width) its images must have; one not named takes any size.
+    least_sizes: camera -> (height, width) that its images must have at least.
     ignores: conditions of an observation that the policy does not look at: instruction, state.
     history: earlier observations that a request uses besides its own (``Observation.history``).
     """
@@ -117,6 +121,13 @@ class PolicySpec:
     camera_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     ignores: tuple[str, ...] = ()
     history: int = 0
+    least_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def fitting_size(self, camera: str, wish: tuple[int, int]) -> tuple[int, int]:
+        """(height, width) that the camera's images may have, as near to ``wish`` as they can be."""
+        least = self.least_sizes.get(camera, (1, 1))
+        height, width = self.camera_sizes.get(camera, wish)
+        return max(height, least[0]), max(width, least[1])
 
     @property
     def state_dim(self) -> int:

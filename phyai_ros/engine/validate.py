@@ -28,12 +28,18 @@ def check_observation(observation: Observation, spec: PolicySpec) -> None:
             f"state: expected {spec.state_dim} values ({', '.join(spec.state_names)}), "
             f"found shape {state.shape}"
         )
+    if state.dtype.kind not in "fiu":
+        raise PolicyError(f"state: expected numbers, found {state.dtype} {state.tolist()!r:.100}")
     bad = ~np.isfinite(state)
     if bad.any():
         names = [name for name, b in zip(spec.state_names, bad, strict=True) if b]
         raise PolicyError(f"state: not finite: {', '.join(names)}")
     if not isinstance(observation.instruction, str):
         raise PolicyError(f"instruction: expected text, found {type(observation.instruction)}")
+    try:
+        observation.instruction.encode()
+    except UnicodeEncodeError as error:  # half of a pair, of which tokenizers make nothing
+        raise PolicyError(f"instruction: not text that UTF-8 can hold: {error.reason}") from None
 
 
 def _check_image(key: str, image: np.ndarray) -> None:

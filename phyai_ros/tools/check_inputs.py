@@ -30,7 +30,7 @@ def observations(spec: PolicySpec, count: int, seed: int = 0) -> list[Observatio
 
 def _observation(spec: PolicySpec, rng: np.random.Generator, i: int) -> Observation:
     moment = Observation(
-        {k: image(rng, spec.camera_sizes.get(k, _FREE_SIZE)) for k in spec.cameras},
+        {k: image(rng, spec.fitting_size(k, _FREE_SIZE)) for k in spec.cameras},
         _state(spec, rng),
         INSTRUCTIONS[i % len(INSTRUCTIONS)],
     )

@@ -202,3 +202,13 @@ def test_a_config_that_cannot_be_is_refused(change, words):
     given = {"chunk_size": 10, "n_action_steps": 10, "dim_model": 32, "n_heads": 4, **change}
     with pytest.raises(PolicyError, match=words):
         ActConfig.parse(given, "config.json", cameras=CAMERAS, state_dim=7, env_dim=0, action_dim=7)
+
+
+@pytest.mark.parametrize(("written", "dilates"), [(0, False), (1, True), (False, False)])
+def test_lerobot_writes_the_dilation_as_a_number_too(written, dilates):
+    """It declares a whole number, so a config that it has read and saved again has 0 for false."""
+    given = {"vision_backbone": "resnet50", "replace_final_stride_with_dilation": written}
+    config = ActConfig.parse(
+        given, "config.json", cameras=CAMERAS, state_dim=7, env_dim=0, action_dim=7
+    )
+    assert config.replace_final_stride_with_dilation is dilates

@@ -10,6 +10,7 @@ that cannot be in test_act.py, test_diffusion.py, test_smolvla.py and test_pi_la
 import json
 import logging
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -192,6 +193,41 @@ def test_pixels_that_are_not_bytes(made):
     ):
         with pytest.raises(PolicyError, match=f"camera '{key}': {says}"):
             policy.infer(replace(given, images={**given.images, key: image}))
+
+
+@pytest.mark.parametrize("size", [(1, 900), (900, 1), (1, 1), (3, 5)])
+def test_an_image_of_few_pixels_is_answered_or_refused_by_its_camera(made, size):
+    """The references cut a side to no pixel at all, and fail somewhere below."""
+    layout, _, policy = made
+    given = request(policy.spec)
+    key = policy.spec.cameras[0]
+    image = np.full((*size, 3), 90, np.uint8)
+    fitted = layout not in ("act", "diffusion", "gr00t_n17")  # the last makes it a square first
+    refusing = layout in ("act", "diffusion") or (fitted and max(size) > 30)
+    with pytest.raises(PolicyError, match=f"camera '{key}'") if refusing else nullcontext():
+        policy.infer(replace(given, images={**given.images, key: image}))
+
+
+def test_a_state_that_is_no_numbers(made):
+    policy = made[2]
+    given = request(policy.spec)
+    words = np.array(["0.1"] * policy.spec.state_dim)
+    with pytest.raises(PolicyError, match=r"state: expected numbers, found <U3"):
+        policy.infer(replace(given, state=words))
+
+
+def test_an_instruction_that_is_no_text(made):
+    policy = made[2]
+    for words, says in ((b"go", "expected text"), ("go \ud800", "not text that UTF-8 can hold")):
+        with pytest.raises(PolicyError, match=f"instruction: {says}"):
+            policy.infer(request(policy.spec, words))
+
+
+def test_an_instruction_in_any_script_is_answered(made):
+    policy = made[2]
+    for words in ("", " ", "\n", "把红色方块放进碗里", "vär så god, ta röda klossen", "🤖🟥"):
+        chunk = policy.infer(request(policy.spec, words))
+        assert np.isfinite(chunk.actions).all()
 
 
 def test_noise_and_a_left_over_that_are_not_finite(made):

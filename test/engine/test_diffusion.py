@@ -13,6 +13,7 @@ import pytest
 import torch
 from golden import GOLDEN, cases, needs_golden, relative_error, tensors
 from perturbation import kinds, spoiled
+from safetensors.torch import load_file, save_file
 
 from phyai_ros.engine.models.diffusion.config import DiffusionConfig
 from phyai_ros.engine.models.diffusion.model import DiffusionInputs, DiffusionModel
@@ -254,6 +255,9 @@ def test_the_last_block_keeps_eight_groups_whatever_n_groups_says():
         ({"prediction_type": "velocity"}, "prediction_type is 'velocity'.*epsilon"),
         ({"beta_schedule": "cosine"}, "beta_schedule is 'cosine'.*squaredcos_cap_v2"),
         ({"num_inference_steps": 200}, r"num_inference_steps is 200.*1\.\.100"),
+        ({"num_inference_steps": 0}, r"num_inference_steps is 0.*1\.\.100"),
+        ({"n_obs_steps": 0}, "n_obs_steps: expected a whole number from 1, found 0"),
+        ({"horizon": 0}, "horizon: expected a whole number from 1, found 0"),
         ({"horizon": 10}, "horizon 10 must be a multiple of 8"),
         ({"n_action_steps": 16}, r"n_action_steps 16 must be 1\.\.15"),
         ({"crop_shape": [50, 50]}, "crop.*does not fit"),
@@ -271,3 +275,16 @@ def test_a_config_that_cannot_be_is_refused(change, words):
             env_dim=0,
             action_dim=7,
         )
+
+
+def test_weights_of_a_compiled_network_are_the_same_weights(tmp_path):
+    """LeRobot's ``compile_model`` wraps the U-Net, which names its weights anew."""
+    root = shutil.copytree(GOLDEN / "diffusion", tmp_path / "diffusion")
+    weights = load_file(root / "model.safetensors")
+    unet = "diffusion.unet."
+    renamed = {k.replace(unet, f"{unet}_orig_mod."): v for k, v in weights.items()}
+    assert renamed.keys() != weights.keys()
+    save_file(renamed, root / "model.safetensors")
+    model, plain = (load_policy(r).adapter.model for r in (root, GOLDEN / "diffusion"))
+    for name, value in plain.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value)

@@ -1,15 +1,20 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """LeRobot's crop-and-resize step: what it does to pixels, and what of it is refused."""
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from golden import GOLDEN, needs_golden
 
 from phyai_ros.engine.models.lerobot import Feature, Layout, Pipeline, Step
 from phyai_ros.engine.models.lerobot_crop import CropResize
+from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.tools import check_inputs
 
 CAMERA = "observation.images.top"
 NORMALIZER = Step("normalizer_processor", {}, "")
@@ -86,3 +91,21 @@ def test_a_picture_that_the_window_does_not_fit_in_is_refused():
         fit.check(CAMERA, [np.zeros((23, 24, 3), np.uint8)])
     with pytest.raises(PolicyError, match="one size"):
         fit.check(CAMERA, [np.zeros((24, 24, 3), np.uint8), np.zeros((25, 24, 3), np.uint8)])
+
+
+@needs_golden
+def test_made_up_images_hold_the_windows(tmp_path):
+    """A robot that does not say how large its images are is warmed up, and a checkpoint checked,
+    with images of our own."""
+    root = shutil.copytree(GOLDEN / "act", tmp_path / "act")
+    file = root / "policy_preprocessor.json"
+    content = json.loads(file.read_text())
+    camera = "observation.images.top"
+    config = {"crop_params_dict": {camera: [300, 400, 64, 96]}, "resize_size": [64, 96]}
+    content["steps"].insert(0, {"registry_name": CropResize.STEP, "config": config})
+    file.write_text(json.dumps(content))
+    policy = load_policy(root)
+    policy.warm_up()
+    (made,) = check_inputs.observations(policy.spec, 1)
+    assert made.images[camera].shape == (364, 496, 3)
+    policy.infer(made)

@@ -10,7 +10,9 @@ from golden import GOLDEN, cases, needs_golden, tensors
 
 from phyai_ros.engine.models.lerobot import read_layout
 from phyai_ros.engine.models.lerobot_vectors import Vectors
+from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import Observation, PolicyError
+from phyai_ros.tools import check_inputs
 
 pytestmark = needs_golden
 
@@ -77,10 +79,70 @@ def test_relative_actions_need_a_state_as_long(tmp_path):
         Vectors(read_layout(root))
 
 
-def test_two_states_are_refused(tmp_path):
-    root = checkpoint(tmp_path)
+def add_features(root, side, **features):
     content = json.loads((root / "config.json").read_text())
-    content["input_features"]["observation.more"] = {"type": "STATE", "shape": [7]}
+    for key, (kind, size) in features.items():
+        content[side][key.replace("__", ".")] = {"type": kind, "shape": [size]}
     (root / "config.json").write_text(json.dumps(content))
-    with pytest.raises(PolicyError, match=r"at most one feature of type STATE.*observation\.more"):
-        Vectors(read_layout(root))
+
+
+def test_vectors_that_lerobots_models_do_not_read_are_not_asked_for(tmp_path):
+    """A data set's other vectors (ALOHA's efforts, say) are STATE and ACTION features of the
+    config; the models look at observation.state and action."""
+    root = checkpoint(tmp_path, enabled=False)
+    plain = load_policy(GOLDEN / "act")
+    add_features(
+        root, "input_features", observation__effort=("STATE", 5), observation__goal=("ENV", 2)
+    )
+    add_features(root, "output_features", action__raw=("ACTION", 4))
+    policy = load_policy(root)
+    assert policy.spec.state_names == plain.spec.state_names
+    assert policy.spec.action_names == plain.spec.action_names
+    (observation,) = check_inputs.observations(plain.spec, 1)
+    np.testing.assert_array_equal(
+        policy.infer(observation).actions, plain.infer(observation).actions
+    )
+
+
+@pytest.mark.parametrize("side", ["input_features", "output_features"])
+def test_without_the_vector_that_is_read_the_features_there_are_named(tmp_path, side):
+    root = shutil.copytree(GOLDEN / "pi0", tmp_path / "pi0")
+    content = json.loads((root / "config.json").read_text())
+    key, other = ("observation.state", "observation.q") if side[0] == "i" else ("action", "move")
+    content[side][other] = content[side].pop(key)
+    (root / "config.json").write_text(json.dumps(content))
+    kind = content[side][other]["type"]
+    says = f"config.json: {side} needs '{key}' of type {kind}.*'{other}' of type {kind}"
+    with pytest.raises(PolicyError, match=says):
+        load_policy(root)
+
+
+@pytest.mark.parametrize(
+    ("names", "relative"),
+    [
+        (["motors"], [True] * 7),  # a data set that names its columns in a group
+        (["gripper", "a"], [False] + [True] * 6),
+        ([*"abcdef", "gripper", "more"], [True] * 6 + [False]),
+    ],
+)
+def test_names_that_are_not_one_a_column_count_as_lerobot_counts_them(tmp_path, names, relative):
+    root = checkpoint(tmp_path, enabled=True, action_names=names, exclude_joints=["gripper"])
+    layout = read_layout(root)
+    assert list(layout.relative_mask()) == relative
+    specs = layout.action_specs()
+    assert [flag for s in specs for flag in [s.relative] * s.size] == relative
+    assert {s.name.partition(".")[0] for s in specs} == {"action"}
+    spread = np.concatenate([s.statistics["mean"] for s in specs])
+    whole = read_layout(GOLDEN / "act").action_specs()[0].statistics["mean"]
+    np.testing.assert_array_equal(spread, whole)
+
+
+def test_names_that_nothing_uses_stand_in_nobodys_way(tmp_path):
+    root = checkpoint(tmp_path, enabled=False, action_names=["motors"], exclude_joints=["gripper"])
+    assert load_policy(root).spec.action_names == load_policy(GOLDEN / "act").spec.action_names
+
+
+def test_a_switch_in_quotes_is_no_switch(tmp_path):
+    root = checkpoint(tmp_path, enabled="false")
+    with pytest.raises(PolicyError, match=r"relative_actions_processor: enabled: expected true or"):
+        read_layout(root).relative_mask()

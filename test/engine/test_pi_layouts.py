@@ -210,6 +210,30 @@ REFUSALS = {
         {"delta_action_mask": [True] * 9},
         "delta_action_mask has 9 columns",
     ),
+    "openpi-mask-in-words": (
+        "pi0_openpi",
+        "config.json",
+        {"delta_action_mask": ["false", True]},
+        r"delta_action_mask: expected a list of true and false, found \['false', True\]",
+    ),
+    "openpi-flag-in-quotes": (
+        "pi05_openpi",
+        "config.json",
+        {"discrete_state_input": "false"},
+        "config.json: discrete_state_input: expected true or false, found 'false'",
+    ),
+    "openpi-limit": (
+        "pi05_openpi",
+        "config.json",
+        {"max_token_len": -3},
+        "config.json: max_token_len: expected a whole number from 1.*found -3",
+    ),
+    "openpi-wide-action": (
+        "pi05_openpi",
+        "assets/droid/norm_stats.json",
+        {"norm_stats": {k: {"q01": [0.0] * 9, "q99": [1.0] * 9} for k in ("state", "actions")}},
+        "norm_stats.json: norm_stats.state has 9 columns, the model takes 8",
+    ),
     "openpi-statistics": (
         "pi05_openpi",
         "assets/droid/norm_stats.json",
@@ -285,7 +309,7 @@ def test_embodiment_chooses_among_assets(tmp_path):
     other.mkdir(parents=True)
     text = (directory / "assets/droid/norm_stats.json").read_text()
     (other / "norm_stats.json").write_text(text)
-    with pytest.raises(PolicyError, match=r"asset id.*None asked for; there are droid, lab/arm"):
+    with pytest.raises(PolicyError, match=r"several asset ids, name one.*: droid, lab/arm"):
         load_policy(directory)
     spec = load_policy(directory, embodiment="lab/arm").spec
     assert (spec.embodiment, spec.embodiments) == ("lab/arm", ("droid", "lab/arm"))
@@ -303,3 +327,33 @@ def test_no_assets(tmp_path):
     (directory / "assets/trossen/norm_stats.json").unlink()
     with pytest.raises(PolicyError, match=r"assets: no <asset id>/norm_stats.json"):
         load_policy(directory)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"max_length": -1}, "max_length: expected a whole number from 1"),
+        ({"max_length": "48"}, "max_length: expected a whole number from 1"),
+        ({"truncation": False}, "truncation: expected true, found False"),
+    ],
+)
+@pytest.mark.parametrize("fixture", ["pi0", "smolvla"])
+def test_a_prompt_limit_that_is_none_is_refused(tmp_path, fixture, change, says):
+    directory = pi_cases.copy(fixture, tmp_path)
+    pi_cases.edit_step(directory / "policy_preprocessor.json", "tokenizer_processor", **change)
+    with pytest.raises(PolicyError, match=rf"policy_preprocessor.json: tokenizer_processor.{says}"):
+        load_policy(directory)
+
+
+def test_the_tokenizer_that_lerobot_saved_with_the_policy(tmp_path):
+    """Since 0.6.2: a directory beside the weights, named by the tokenizer's step."""
+    directory = pi_cases.copy("pi05", tmp_path)
+    own = directory / "tokenizer"
+    own.mkdir()
+    for file in directory.glob("tokenizer*.json"):
+        file.rename(own / file.name)
+    with pytest.raises(PolicyError, match=r"no tokenizer.json"):
+        load_policy(directory)
+    file = directory / "policy_preprocessor.json"
+    pi_cases.edit_step(file, "tokenizer_processor", tokenizer_name="tokenizer")
+    check(directory, "pi05")

@@ -19,11 +19,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from phyai_ros.engine.fields import flag
 from phyai_ros.engine.files import check_inside, is_own_file, read_json
 from phyai_ros.engine.models import lerobot_legacy, lerobot_steps
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
 CONFIG = "config.json"
+_RELATIVE = "relative_actions_processor"
 PREPROCESSOR = "policy_preprocessor.json"
 POSTPROCESSOR = "policy_postprocessor.json"
 
@@ -37,6 +39,9 @@ STATISTICS_OF = MappingProxyType(
     }
 )
 """Normalisation mode -> the statistics it needs."""
+STATE, ENVIRONMENT, ACTION = "observation.state", "observation.environment_state", "action"
+"""The vectors that LeRobot's models look at, each of its own kind. A data set may have more (the
+joints' velocities, say), which are features of the config and read by nobody."""
 
 
 @dataclass(frozen=True)
@@ -111,18 +116,19 @@ class Layout:
 
     @property
     def states(self) -> tuple[Feature, ...]:
-        """STATE features, then ENV features: the parts of ``Observation.state``, in order."""
-        return tuple(f for kind in ("STATE", "ENV") for f in self.inputs if f.kind == kind)
+        """The parts of ``Observation.state``, in order: robot, environment. Each may be absent."""
+        read = ((STATE, "STATE"), (ENVIRONMENT, "ENV"))
+        return tuple(f for known in read for f in self.inputs if (f.key, f.kind) == known)
 
     @property
     def action(self) -> Feature:
-        actions = [f for f in self.outputs if f.kind == "ACTION"]
-        if len(actions) != 1:
-            raise PolicyError(
-                f"{self.directory / CONFIG}: output_features needs one feature of type ACTION, "
-                f"found {[f.key for f in self.outputs]}"
-            )
-        return actions[0]
+        for feature in self.outputs:
+            if (feature.key, feature.kind) == (ACTION, "ACTION"):
+                return feature
+        raise PolicyError(
+            f"{self.directory / CONFIG}: output_features needs {ACTION!r} of type ACTION, found "
+            f"{', '.join(f'{f.key!r} of type {f.kind}' for f in self.outputs)}"
+        )
 
     def input_normalisation(self, key: str) -> Normalisation:
         """Of an input feature, from the preprocessor's normalizer_processor."""
@@ -142,13 +148,15 @@ class Layout:
 
     def action_specs(self) -> tuple[FeatureSpec, ...]:
         """The action as ``PolicySpec.action``: one spec, or one a column where the checkpoint
-        names its columns (the relative-action step's ``action_names``)."""
+        names its columns (the relative-action step's ``action_names``) or only some are relative.
+        """
         whole = _spec(self.action, self.action_normalisation())
-        step = self.preprocessor.find("relative_actions_processor")
-        names = step.config.get("action_names") if step else None
         mask = self.relative_mask()
-        if not names:
-            return (replace(whole, relative=any(mask)),)
+        names = self._action_names()
+        if len(names) != len(mask):
+            if len(set(mask)) == 1:
+                return (replace(whole, relative=mask[0]),)
+            names = tuple(f"{whole.name}.{i}" for i in range(len(mask)))
         return tuple(
             FeatureSpec(
                 name,
@@ -162,22 +170,24 @@ class Layout:
 
     def relative_mask(self) -> tuple[bool, ...]:
         """Which action columns the policy gives relative to the state, one a column. A column is
-        left out when an ``exclude_joints`` word occurs in its name (case folded); a checkpoint
-        that names no columns has all of them relative."""
+        left out when an ``exclude_joints`` word occurs in its name (case folded); those without a
+        name are relative. (Of a data set that keeps its names in groups, LeRobot writes the
+        groups' names.)"""
         (size,) = self.action.shape
-        step = self.preprocessor.find("relative_actions_processor")
-        if step is None or not step.config.get("enabled"):
+        step = self.preprocessor.find(_RELATIVE)
+        if step is None or not flag(
+            step.config, "enabled", False, f"{step.described}: {step.name}"
+        ):
             return (False,) * size
-        names = step.config.get("action_names")
         excluded = [str(e).lower() for e in step.config.get("exclude_joints") or () if e]
-        if not names or not excluded:
-            return (True,) * size
-        if len(names) != size:
-            raise PolicyError(
-                f"{self.preprocessor.file}: relative_actions_processor.action_names has "
-                f"{len(names)} names, the action has {size} columns"
-            )
-        return tuple(not any(word in str(name).lower() for word in excluded) for name in names)
+        names = self._action_names()[:size]
+        named = [not any(word in name.lower() for word in excluded) for name in names]
+        return (*named, *[True] * (size - len(named)))
+
+    def _action_names(self) -> tuple[str, ...]:
+        step = self.preprocessor.find(_RELATIVE)
+        names = step.config.get("action_names") if step else None
+        return tuple(map(str, names or ()))
 
     def _input(self, key: str) -> Feature:
         for feature in self.inputs:

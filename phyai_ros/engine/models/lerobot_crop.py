@@ -58,6 +58,14 @@ class CropResize:
             tuple(size) if size is not None else None,
         )
 
+    @property
+    def least_sizes(self) -> dict[str, tuple[int, int]]:
+        """Camera -> (height, width) of the smallest image that its window lies in."""
+        return {
+            camera: (top + height, left + width)
+            for camera, (top, left, height, width) in self._crop.items()
+        }
+
     def check(self, camera: str, images: Sequence[np.ndarray]) -> None:
         """Raises PolicyError where uint8 [h, w, 3] images of one camera are not of one size, or
         its window is not inside them."""

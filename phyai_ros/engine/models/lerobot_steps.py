@@ -4,11 +4,14 @@ out gives other actions without a word, so an unknown one is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from phyai_ros.engine.fields import whole
 from phyai_ros.engine.types import PolicyError
 
+TOKENIZER = "tokenizer_processor"
 KNOWN = frozenset(
     {
         # done by every family, or nothing to do for one observation on one device
@@ -21,7 +24,7 @@ KNOWN = frozenset(
         "relative_actions_processor",
         "absolute_actions_processor",
         # done by the families that have a prompt
-        "tokenizer_processor",
+        TOKENIZER,
         "pi0_new_line_processor",
         "smolvla_new_line_processor",
         "pi05_prepare_state_tokenizer_processor_step",
@@ -39,3 +42,13 @@ def check(file: Path, names: Sequence[str], also: Collection[str]) -> None:
                 f"{', '.join(sorted(KNOWN | set(also)))}. If it changes nothing that the policy "
                 "sees or says, take it out of the file"
             )
+
+
+def prompt_limit(config: Mapping[str, Any], otherwise: Any, file: Path) -> int:
+    """Most tokens of a prompt, longer ones are cut. config: of the tokenizer's step in ``file``.
+    otherwise: where the step does not say."""
+    if config.get("truncation", True) is not True:
+        raise PolicyError(
+            f"{file}: {TOKENIZER}.truncation: expected true, found {config['truncation']!r}"
+        )
+    return whole(config.get("max_length") or otherwise, f"{file}: {TOKENIZER}.max_length")

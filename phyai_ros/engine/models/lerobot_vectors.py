@@ -15,19 +15,13 @@ from phyai_ros.engine.types import Observation, PolicyError
 
 class Vectors:
     """``Observation.state`` is the STATE feature followed by the ENV feature, each of which may be
-    absent. Raises PolicyError where the checkpoint has several of one kind, or relative actions
-    that the state does not cover."""
+    absent. Raises PolicyError for relative actions that the state does not cover."""
 
     def __init__(self, layout: Layout):
         file = layout.directory / CONFIG
         self._parts: dict[str, tuple[slice, Normaliser]] = {}
         start = 0
         for feature in layout.states:
-            if feature.kind in self._parts:
-                raise PolicyError(
-                    f"{file}: input_features needs at most one feature of type {feature.kind}, "
-                    f"found {[f.key for f in layout.states if f.kind == feature.kind]}"
-                )
             (size,) = feature.shape
             normaliser = _normaliser(layout.input_normalisation(feature.key), feature, layout)
             self._parts[feature.kind] = slice(start, start + size), normaliser

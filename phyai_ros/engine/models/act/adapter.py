@@ -129,6 +129,7 @@ def load(
         action_dim=vectors.action_dim,
         backbone_width=checkpoint.shapes.get(_STEM, (64,))[0],
     )
+    fit = CropResize.of(layout)
     with shapes.only():
         model = ActModel(config)
     whole = batch_norm_tensors(model)
@@ -149,7 +150,8 @@ def load(
         horizon=config.chunk_size,
         denoising_steps=1,
         model_action_dim=config.action_dim,
-        camera_sizes={} if CropResize.of(layout) else layout.camera_sizes,
+        camera_sizes={} if fit else layout.camera_sizes,
+        least_sizes=fit.least_sizes if fit else {},
         ignores=("instruction",),
     )
     return ActAdapter(spec, model, layout, vectors, dtype)

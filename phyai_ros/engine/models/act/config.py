@@ -52,13 +52,17 @@ class ActConfig:
         known = {f.name for f in fields(cls)} - {
             "cameras", "state_dim", "env_dim", "action_dim", "backbone_width",
         }  # fmt: skip
+        values = {k: v for k, v in config.items() if k in known}
+        # LeRobot declares a whole number: a config that it has read once has 0 for false.
+        if type(dilates := values.get("replace_final_stride_with_dilation")) is int:
+            values["replace_final_stride_with_dilation"] = dilates != 0
         result = cls(
             cameras=cameras,
             state_dim=state_dim,
             env_dim=env_dim,
             action_dim=action_dim,
             backbone_width=backbone_width,
-            **{k: v for k, v in config.items() if k in known},
+            **values,
         )
         check_fields(result, where)
         result._check(where)

@@ -169,7 +169,7 @@ class ActModel(nn.Module):
             self.backbone = ResNet(
                 config.vision_backbone,
                 width=config.backbone_width,
-                dilate_last=bool(config.replace_final_stride_with_dilation),
+                dilate_last=config.replace_final_stride_with_dilation,
             )
             self.encoder_img_feat_input_proj = nn.Conv2d(self.backbone.channels, dim, 1)
         self.encoder = Encoder(config)

@@ -93,9 +93,10 @@ class DiffusionConfig:
 
     @property
     def schedule(self) -> NoiseSchedule:
+        steps = self.num_inference_steps
         return NoiseSchedule(
             train_steps=self.num_train_timesteps,
-            steps=self.num_inference_steps or self.num_train_timesteps,
+            steps=self.num_train_timesteps if steps is None else steps,
             beta_schedule=self.beta_schedule,
             beta_start=self.beta_start,
             beta_end=self.beta_end,
@@ -112,6 +113,11 @@ class DiffusionConfig:
             raise PolicyError(
                 f"{where}: noise_scheduler_type is {self.noise_scheduler_type!r}; known: DDIM, DDPM"
             )
+        for name in ("n_obs_steps", "horizon", "num_train_timesteps"):
+            if getattr(self, name) < 1:
+                raise PolicyError(
+                    f"{where}: {name}: expected a whole number from 1, found {getattr(self, name)}"
+                )
         factor = 2 ** len(self.down_dims)
         if self.horizon % factor:
             raise PolicyError(

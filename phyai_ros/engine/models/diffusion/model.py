@@ -34,6 +34,7 @@ def rename(key: str) -> str | None:
         return None
     name = key.removeprefix("diffusion.").replace(".diffusion_step_encoder.", ".step_encoder.")
     name = name.replace(".cond_encoder.1.", ".modulation.")
+    name = name.replace("._orig_mod.", ".")  # torch.compile's, where ``compile_model`` was set
     for pattern, names in _NUMBERED:
         found = pattern.search(name)
         if found and int(found[2]) < len(names):

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from phyai_ros.engine import tokenize
+from phyai_ros.engine.image import check_fits
 from phyai_ros.engine.kernels import letterbox
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
@@ -39,9 +40,8 @@ class Transforms:
     slots: camera keys in the order of the model's image slots. absent_last: present cameras move
     to the front (LeRobot) instead of keeping their slot (openpi). pillow: images are resized as
     Pillow does it (openpi), not as torch does (LeRobot). state, action: of the features' own
-    width. action_width: columns
-    of the model's output that ``action`` knows. relative: bool [action_dim], columns given
-    relative to the state. dtype: of the arithmetic on the host.
+    width. action_width: columns of the model's output that ``action`` knows. relative: bool
+    [action_dim], columns given relative to the state. dtype: of the arithmetic on the host.
     """
 
     slots: tuple[str, ...]
@@ -109,6 +109,10 @@ class FlowAdapter:
 
     def stage_images(self, observations: Sequence[Observation]) -> Images:
         placed, used = self._slots(observations)
+        side = self.model.config.vision.image_size
+        for observation, cameras in zip(observations, placed, strict=True):
+            for _, key in cameras:
+                check_fits(key, np.asarray(observation.images[key]), side, side)
         pictures = (
             ((i, used.index(slot)), np.asarray(observation.images[key]))
             for i, (observation, cameras) in enumerate(zip(observations, placed, strict=True))

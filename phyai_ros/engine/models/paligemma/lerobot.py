@@ -10,7 +10,8 @@ import numpy as np
 
 from phyai_ros.engine import normalize, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.models.lerobot import Feature, Layout, Normalisation, read_layout
+from phyai_ros.engine.models import lerobot_steps
+from phyai_ros.engine.models.lerobot import STATE, Feature, Layout, Normalisation, read_layout
 from phyai_ros.engine.models.paligemma.adapter import Transforms
 from phyai_ros.engine.models.paligemma.config import (
     FlowConfig,
@@ -90,10 +91,10 @@ def _check(layout: Layout, config: FlowConfig, file: str) -> None:
         raise PolicyError(
             f"{file}: n_obs_steps is {layout.config['n_obs_steps']}; expected 1, the observation"
         )
-    if len(layout.states) != 1:
+    if not layout.states or any(f.kind == "ENV" for f in layout.states):
         raise PolicyError(
-            f"{file}: input_features needs one feature of type STATE, "
-            f"found {[f.key for f in layout.states]}"
+            f"{file}: input_features needs {STATE!r} of type STATE and no ENV feature, found "
+            f"{', '.join(f'{f.key!r} of type {f.kind}' for f in layout.inputs)}"
         )
     for name, found, most in (
         ("observation.state", state, config.state_width),
@@ -115,7 +116,7 @@ def _check(layout: Layout, config: FlowConfig, file: str) -> None:
 
 
 def _transforms(family: FlowFamily, checkpoint: Checkpoint, layout: Layout) -> Transforms:
-    step = layout.preprocessor.require("tokenizer_processor").config
+    step = layout.preprocessor.require(lerobot_steps.TOKENIZER).config
     if step.get("padding_side", "right") != "right":
         raise PolicyError(
             f"{layout.preprocessor.file}: tokenizer_processor.padding_side is "
@@ -133,8 +134,10 @@ def _transforms(family: FlowFamily, checkpoint: Checkpoint, layout: Layout) -> T
         relative=np.array(layout.relative_mask()),
         prompt=family.lerobot_prompt(layout),
         tokenizer=tokenize.load(checkpoint, step.get("tokenizer_name")),
-        max_tokens=int(
-            step.get("max_length") or layout.config.get("tokenizer_max_length", family.max_tokens)
+        max_tokens=lerobot_steps.prompt_limit(
+            step,
+            layout.config.get("tokenizer_max_length", family.max_tokens),
+            layout.preprocessor.file,
         ),
         dtype=np.float32,
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from phyai_ros.engine import normalize, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.fields import flag, whole
 from phyai_ros.engine.models.paligemma.adapter import Transforms
 from phyai_ros.engine.models.paligemma.config import (
     FlowConfig,
@@ -29,6 +30,8 @@ from phyai_ros.engine.types import EmbodimentError, FeatureSpec, PolicyError, Po
 
 CAMERAS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
 """openpi's image slots, in the model's order."""
+_NEEDED = {True: ("q01", "q99"), False: ("mean", "std")}
+"""Whether normalised by quantiles -> the statistics it takes."""
 TOKENIZER = "google/paligemma-3b-pt-224"
 """Where the tokenizer comes from when it is not beside the weights."""
 
@@ -40,22 +43,21 @@ def read(
     given, file = checkpoint.config, str(checkpoint.root / "config.json")
     config = _flow_config(checkpoint, file)
     asset, assets = _asset(checkpoint, asset)
-    quantiles = bool(given.get("use_quantile_norm", family.quantiles))
+    quantiles = flag(given, "use_quantile_norm", family.quantiles, file)
     where = f"assets/{asset}/norm_stats.json"
     held = checkpoint.root / where
     statistics = _statistics(checkpoint, where, quantiles)
     mode = "quantiles" if quantiles else "mean_std"
     dims = {key: _used(stats) for key, stats in statistics.items()}
-    relative = np.zeros(dims["actions"], bool)
-    mask = given.get("delta_action_mask")
-    if mask is not None:
-        if len(mask) > min(dims["actions"], dims["state"]):
+    wide = {"state": dims["state"], "actions": len(statistics["actions"][_NEEDED[quantiles][0]])}
+    for key, width in wide.items():
+        if width > config.action_width:
             raise PolicyError(
-                f"{file}: delta_action_mask has {len(mask)} columns; the action has "
-                f"{dims['actions']} and the state {dims['state']}"
+                f"{held}: norm_stats.{key} has {width} columns, the model takes "
+                f"{config.action_width} (action_dim of {file})"
             )
-        relative[: len(mask)] = mask
-    discrete = bool(given.get("discrete_state_input", family.discrete_state))
+    relative = _relative(given.get("delta_action_mask"), dims, file)
+    discrete = flag(given, "discrete_state_input", family.discrete_state, file)
     transforms = Transforms(
         slots=CAMERAS,
         absent_last=False,
@@ -66,7 +68,7 @@ def read(
         relative=relative,
         prompt=pi05 if discrete else openpi_pi0,
         tokenizer=tokenize.load(checkpoint, TOKENIZER),
-        max_tokens=int(given.get("max_token_len") or family.max_tokens),
+        max_tokens=whole(given.get("max_token_len") or family.max_tokens, f"{file}: max_token_len"),
         dtype=np.float64,
     )
     spec = PolicySpec(
@@ -87,6 +89,24 @@ def read(
         ignores=("state",) if family.adaptive and not discrete else (),
     )
     return config, spec, transforms
+
+
+def _relative(mask: Any, dims: Mapping[str, int], file: str) -> np.ndarray:
+    """bool [action columns]; a mask may be shorter. None: no column is relative."""
+    relative = np.zeros(dims["actions"], bool)
+    if mask is None:
+        return relative
+    if not isinstance(mask, list) or not all(isinstance(value, bool) for value in mask):
+        raise PolicyError(
+            f"{file}: delta_action_mask: expected a list of true and false, found {mask!r}"
+        )
+    if len(mask) > min(dims["actions"], dims["state"]):
+        raise PolicyError(
+            f"{file}: delta_action_mask has {len(mask)} columns; the action has "
+            f"{dims['actions']} and the state {dims['state']}"
+        )
+    relative[: len(mask)] = mask
+    return relative
 
 
 def _flow_config(checkpoint: Checkpoint, file: str) -> FlowConfig:
@@ -124,6 +144,10 @@ def _asset(checkpoint: Checkpoint, wanted: str | None) -> tuple[str, tuple[str, 
         raise PolicyError(f"{folder}: no <asset id>/norm_stats.json; the statistics are missing")
     if wanted is None and len(found) == 1:
         return found[0], found
+    if wanted is None:
+        raise EmbodimentError(
+            f"{folder}: several asset ids, name one with embodiment=: {', '.join(found)}", found
+        )
     if wanted not in found:
         raise EmbodimentError(
             f"{folder}: embodiment (asset id) {wanted!r} asked for; there are {', '.join(found)}",
@@ -135,11 +159,12 @@ def _asset(checkpoint: Checkpoint, wanted: str | None) -> tuple[str, tuple[str, 
 def _statistics(
     checkpoint: Checkpoint, name: str, quantiles: bool
 ) -> dict[str, dict[str, np.ndarray]]:
+    """state and actions -> statistic -> float64 [columns]."""
     file = checkpoint.root / name
     content = checkpoint.json(name).get("norm_stats")
     if not isinstance(content, Mapping):
         raise PolicyError(f"{file}: no 'norm_stats' object")
-    needed = ("q01", "q99") if quantiles else ("mean", "std")
+    needed = _NEEDED[quantiles]
     result = {}
     for key in ("state", "actions"):
         stats = content.get(key)

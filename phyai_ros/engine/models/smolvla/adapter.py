@@ -13,7 +13,9 @@ import torch
 
 from phyai_ros.engine import guidance, shapes, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.image import check_fits
 from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.models import lerobot_steps
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
 from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, planes
 from phyai_ros.engine.models.lerobot_legacy import KEYS as LEGACY_STATISTICS
@@ -182,6 +184,7 @@ class SmolVlaAdapter:
                 f"camera {key!r}: expected {side} x {side} pixels (resize_imgs_with_padding is "
                 f"{given}), found {image.shape[0]} x {image.shape[1]}"
             )
+        check_fits(key, image, side, side)
 
     def _square(
         self, key: str, pixels: torch.Tensor, operators: type[Operators] | Operators
@@ -236,7 +239,7 @@ def load(
     layout = read_layout(checkpoint.root, checkpoint.config)
     vectors = Vectors(layout)
     config = _config(checkpoint, layout, vectors)
-    step = layout.preprocessor.find("tokenizer_processor")
+    step = layout.preprocessor.find(lerobot_steps.TOKENIZER)
     words = step.config if step else {}
     tokenizer = tokenize.load(checkpoint, words.get("tokenizer_name") or config.vlm_model_name)
     config = replace(config, image_marks=_marks(checkpoint, config, tokenizer))
@@ -264,7 +267,9 @@ def load(
         denoising_steps=config.num_steps,
         model_action_dim=config.max_action_dim,
         guidance_methods=(guidance.RTC_IDENTITY, guidance.RTC_VJP, guidance.SEAM),
-        max_prompt_tokens=int(words.get("max_length") or config.tokenizer_max_length),
+        max_prompt_tokens=lerobot_steps.prompt_limit(
+            words, config.tokenizer_max_length, layout.preprocessor.file
+        ),
         image_size=(side, side),
     )
     return SmolVlaAdapter(spec, model, layout, vectors, tokenizer)
