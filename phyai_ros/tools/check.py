@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from phyai_ros import robots
@@ -177,11 +178,11 @@ def _show(rows: Sequence[Row], out: Console) -> None:
     for row in rows:
         table.add_row(
             row.check,
-            row.detail,
+            escape(row.detail),
             "" if row.error is None else f"{row.error:.3g}",
             row.rule,
             "" if row.limit is None else f"{row.limit:.3g}",
             "[green]ok[/]" if row.passed else "[bold red]FAILED[/]",
-            row.note.replace("[", r"\["),
+            escape(row.note),
         )
     out.print(table)

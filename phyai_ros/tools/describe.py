@@ -20,6 +20,8 @@ from phyai_ros.engine.types import EmbodimentError, FeatureSpec, PolicyError, Po
 
 _META = torch.device("meta")
 _MOST_EMBODIMENTS = 64
+RANGES = (("min", "max"), ("q01", "q99"), ("q10", "q90"))
+"""Statistics that tell between what values the training data lie, the widest first."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def _spec(spec: PolicySpec) -> dict[str, Any]:
                 "key": key,
                 "optional": key in spec.optional_cameras,
                 "size": list(spec.camera_sizes[key]) if key in spec.camera_sizes else None,
+                "least_size": list(spec.least_sizes.get(key, (1, 1))),
             }
             for key in spec.cameras
         ],

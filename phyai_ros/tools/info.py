@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from phyai_ros.engine.types import FeatureSpec, PolicyError, PolicySpec
 from phyai_ros.tools import console, policy_options
-from phyai_ros.tools.describe import Described, as_json, describe
+from phyai_ros.tools.describe import RANGES, Described, as_json, describe
 
 _EPILOG = """examples:
   phyai-ros info --checkpoint gr00t_ur10e_small
@@ -26,7 +27,7 @@ _EPILOG = """examples:
 The weights are not loaded; their names and shapes are checked.
 exit status: 0 a checkpoint that can be used, 1 one that cannot, 2 wrong usage
 """
-_RANGES = (("min", "max"), ("q01", "q99"))
+_OVER_ROWS = {name: pick for low, high in RANGES for name, pick in ((low, np.min), (high, np.max))}
 _MOST_ROWS = 400
 
 
@@ -88,18 +89,25 @@ def _show_spec(spec: PolicySpec, out: Console) -> None:
     )
     cameras = _table("cameras, in order", "key", "image", "")
     for key in spec.cameras:
-        size = spec.camera_sizes.get(key)
         cameras.add_row(
-            key,
-            f"{size[0]} x {size[1]} (height x width), no other" if size else "any size",
+            escape(key),
+            _image(spec, key),
             "may be absent" if key in spec.optional_cameras else "",
         )
     out.print(cameras)
     for title, features in (("state", spec.state), ("action", spec.action)):
         table = _table(title, "column", "normalisation", "low", "high", "mean", "std", "")
         for row in list(_columns(features))[:_MOST_ROWS]:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         out.print(table)
+
+
+def _image(spec: PolicySpec, camera: str) -> str:
+    height, width = spec.fitting_size(camera, (1, 1))
+    if camera in spec.camera_sizes:
+        return f"{height} x {width} (height x width), no other"
+    least = camera in spec.least_sizes
+    return f"at least {height} x {width} (height x width)" if least else "any size"
 
 
 def _columns(features: Sequence[FeatureSpec]) -> Iterator[tuple[str, ...]]:
@@ -108,7 +116,7 @@ def _columns(features: Sequence[FeatureSpec]) -> Iterator[tuple[str, ...]]:
             name = feature.name if feature.size == 1 else f"{feature.name}.{i}"
             statistics = _of_column(feature.statistics, i)
             low, high = next(
-                ((statistics[a], statistics[b]) for a, b in _RANGES if a in statistics),
+                ((statistics[a], statistics[b]) for a, b in RANGES if {a, b} <= set(statistics)),
                 (math.nan, math.nan),
             )
             numbers = (low, high, *(statistics.get(k, math.nan) for k in ("mean", "std")))
@@ -126,7 +134,7 @@ def _of_column(statistics: Mapping[str, np.ndarray], column: int) -> dict[str, f
     for name, value in statistics.items():
         rows = np.atleast_2d(np.asarray(value, np.float64))
         if column < rows.shape[-1]:
-            pick = {"min": np.min, "q01": np.min, "max": np.max, "q99": np.max}.get(name, np.mean)
+            pick = _OVER_ROWS.get(name, np.mean)
             found[name] = float(pick(rows[..., column]))
     return found
 

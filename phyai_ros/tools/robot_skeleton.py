@@ -7,13 +7,16 @@ by name, and does not become a number that an arm could break on.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
 
 import numpy as np
+import yaml
 
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
+from phyai_ros.tools.describe import RANGES
 
 GAP = "FILL_IN"
 _GRIPPER = re.compile(r"grip|finger", re.IGNORECASE)
@@ -53,10 +56,10 @@ def joint_names(spec: PolicySpec) -> list[str]:
 
 
 def camera_roles(spec: PolicySpec) -> dict[str, str]:
-    """Camera key -> role, the last part of the key."""
+    """Camera key -> role, the last part of the key as far as a topic may have it in its name."""
     roles: dict[str, str] = {}
     for key in spec.cameras:
-        role = _word(key)
+        role = re.sub(r"\W+", "_", _word(key), flags=re.ASCII).strip("_") or "camera"
         roles[key] = role if role not in roles.values() else f"{role}_{len(roles)}"
     return roles
 
@@ -67,10 +70,21 @@ def _word(key: str) -> str:
     return word if word and not word[0].isdigit() else f"_{word}"
 
 
+def _text(value: str) -> str:
+    """As YAML reads it back: in quotes where it would be a number, a flag or another structure."""
+    plain = re.fullmatch(r"[\w/.~][\w/.~@+-]*", value) and yaml.safe_load(value) == value
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def _note(value: str) -> str:
+    """What a checkpoint says, in one line: a comment must not end where it likes."""
+    return "".join(c if c.isprintable() else " " for c in value)
+
+
 def _robot(spec: PolicySpec, name: str, joints: list[str], checkpoint: str) -> str:
     rate = f"{1 / spec.step:g}" if spec.step else GAP
     lines = [
-        f"# A robot for {checkpoint}. Fill in every {GAP}: nothing is guessed for you.",
+        f"# A robot for {_note(checkpoint)}. Fill in every {GAP}: nothing is guessed for you.",
         "# Joint names are those of sensor_msgs/JointState; limits come from the arm's data sheet.",
         f"name: {name}",
         "",
@@ -85,7 +99,7 @@ def _robot(spec: PolicySpec, name: str, joints: list[str], checkpoint: str) -> s
     seen = _ranges(spec, joints)
     for joint in joints:
         lines += [
-            f"  {joint}:{seen[joint]}",
+            f"  {_text(joint)}:{seen[joint]}",
             "    unit: rad  # or m",
             f"    position: [{GAP}, {GAP}]",
             f"    velocity: {GAP}",
@@ -98,7 +112,7 @@ def _robot(spec: PolicySpec, name: str, joints: list[str], checkpoint: str) -> s
     lines += ["", "cameras:"]
     for key, role in camera_roles(spec).items():
         size = spec.camera_sizes.get(key)
-        lines += [f"  {role}:", f"    topic: /camera/{role}/image_raw"]
+        lines += [f"  {_text(role)}:", f"    topic: /camera/{role}/image_raw"]
         if size:
             lines.append(
                 f"    size: [{size[0]}, {size[1]}]  # height, width: the policy takes no other"
@@ -124,18 +138,24 @@ def _model(spec: PolicySpec, name: str, joints: list[str], family: str, checkpoi
     lines = [
         f"# {family} on {name}: which camera and which joint stands behind each key and column.",
         f"family: {family}",
-        f"checkpoint: {checkpoint}",
+        f"checkpoint: {_text(checkpoint)}",
         "",
         "robots:",
         f"  {name}:",
-        *([f"    embodiment: {spec.embodiment}"] if spec.embodiment else []),
+        *([f"    embodiment: {_text(spec.embodiment)}"] if spec.embodiment else []),
         "    cameras:  # checkpoint's key: the robot's camera role",
-        *(f"      {key}: {role}" for key, role in camera_roles(spec).items()),
+        *(f"      {_text(key)}: {_text(role)}" for key, role in camera_roles(spec).items()),
         "    state:  # column of the state vector: a joint, or a number that stands there always",
-        *(f"      - {j}  # {c}" for j, c in zip(state, spec.state_names, strict=True)),
+        *(
+            f"      - {_text(j)}  # {_note(c)}"
+            for j, c in zip(state, spec.state_names, strict=True)
+        ),
         *([] if state else ["      []"]),
         "    action:  # column of an action row: a joint, or null for a column that moves nothing",
-        *(f"      - {j}  # {c}" for j, c in zip(joints, spec.action_names, strict=True)),
+        *(
+            f"      - {_text(j)}  # {_note(c)}"
+            for j, c in zip(joints, spec.action_names, strict=True)
+        ),
         f"    step: {spec.step or GAP}  # s between rows: 1 / the rate of the training data",
         f"    horizon: {spec.horizon}",
         "",
@@ -176,7 +196,7 @@ def _columns(features: tuple[FeatureSpec, ...]) -> list[tuple[FeatureSpec, int]]
 
 
 def _range(feature: FeatureSpec, column: int) -> tuple[float, float]:
-    for low, high in (("min", "max"), ("q01", "q99")):
+    for low, high in RANGES:
         if low in feature.statistics and high in feature.statistics:
             rows = [np.atleast_2d(feature.statistics[k])[..., column] for k in (low, high)]
             return float(rows[0].min()), float(rows[1].max())

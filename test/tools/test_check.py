@@ -202,3 +202,58 @@ def test_batch_sizes_are_whole_and_positive(batches):
     with pytest.raises(SystemExit) as end:
         main(["check", "--checkpoint", str(GOLDEN / "act"), f"--batch={batches}"])
     assert end.value.code == 2
+
+
+def legacy(root) -> Path:
+    """ACT as LeRobot saved it before its processor files."""
+    shutil.copytree(GOLDEN / "act", root)
+    weights = load_file(root / "model.safetensors")
+    for side, pattern in (
+        ("normalize_inputs", "*_normalizer_processor.safetensors"),
+        ("unnormalize_outputs", "*_unnormalizer_processor.safetensors"),
+    ):
+        (file,) = root.glob(pattern)
+        for key, value in load_file(file).items():
+            feature, statistic = key.rsplit(".", 1)
+            weights[f"{side}.buffer_{feature.replace('.', '_')}.{statistic}"] = value
+    save_file(weights, root / "model.safetensors")
+    for file in root.glob("policy_p*"):
+        file.unlink()
+    return root
+
+
+def named_otherwise(root) -> Path:
+    """A checkpoint whose steps keep their statistics in files of other names."""
+    shutil.copytree(GOLDEN / "act", root)
+    for name in ("policy_preprocessor", "policy_postprocessor"):
+        content = json.loads((root / f"{name}.json").read_text())
+        for i, step in enumerate(s for s in content["steps"] if s.get("state_file")):
+            (root / step["state_file"]).rename(root / f"{name}_numbers_{i}.safetensors")
+            step["state_file"] = f"{name}_numbers_{i}.safetensors"
+        (root / f"{name}.json").write_text(json.dumps(content))
+    return root
+
+
+@pytest.mark.parametrize("layout", [legacy, named_otherwise])
+def test_statistics_are_found_wherever_a_layout_keeps_them(tmp_path, layout):
+    status, result = check(tmp_path, "--checkpoint", layout(tmp_path / "made"))
+    assert (status, failed(result)) == (0, set())
+    sides = [row["detail"] for row in result["rows"] if row["check"] == "statistics"]
+    assert sides == ["state", "action"]
+
+
+def test_names_with_brackets_are_shown_as_they_are(tmp_path, copy, capsys):
+    """To the table's library they are markup."""
+    content = json.loads((copy / "config.json").read_text())
+    key = "observation.images.top"
+    features = content["input_features"]
+    content["input_features"] = {f"{k}[/x]" if k == key else k: v for k, v in features.items()}
+    (copy / "config.json").write_text(json.dumps(content))
+    file = next(copy.glob("*_normalizer_processor.safetensors"))
+    arrays = load_file(file)
+    save_file({k.replace(key, f"{key}[/x]"): v for k, v in arrays.items()}, file)
+    words = ["--checkpoint", str(copy)]
+    main(["check", *words, "--batch", "1", "--json", str(tmp_path / "c.json")])
+    assert f"image of {key}[/x]" in capsys.readouterr().out
+    assert main(["info", *words]) == 0
+    assert f"{key}[/x]" in capsys.readouterr().out

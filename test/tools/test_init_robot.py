@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from phyai_ros import robots
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
@@ -153,3 +154,25 @@ def test_the_rate_of_a_checkpoint_that_says_it_is_no_gap():
     assert "step: 0.02" in text.model
     assert "gripper: {}" in text.robot
     assert "values in the training data: 0 to 0.04" in text.robot
+
+
+def test_names_that_yaml_would_read_otherwise_are_read_as_they_are(tmp_path):
+    """Switches, structures and lines of their own: all are names that a checkpoint may have."""
+    names = ("on", "no", "12", "a: b", "x # y", "z\nname: mine", "joint [rad]", "关节")
+    action = tuple(FeatureSpec(n, 1, "MEAN_STD") for n in names)
+    given = PolicySpec(
+        family="act", checkpoint="c", cameras=("null", "摄像头", "top: 1"), optional_cameras=(),
+        state=action, action=action, horizon=4, denoising_steps=1, model_action_dim=8,
+        embodiment="off",
+    )  # fmt: skip
+    text = skeleton(given, "arm", "act", "/data/run: 3 # last\nname: theirs")
+    robot, model = yaml.safe_load(text.robot), yaml.safe_load(text.model)
+    assert (robot["name"], list(robot["joints"])) == ("arm", joint_names(given))
+    assert all(isinstance(name, str) for name in (*robot["joints"], *robot["cameras"]))
+    assert model["checkpoint"] == "/data/run: 3 # last\nname: theirs"
+    (part,) = model["robots"].values()
+    assert part["cameras"] == camera_roles(given)
+    assert part["embodiment"] == "off"
+    assert part["action"] == part["state"] == joint_names(given)
+    topics = [camera["topic"] for camera in robot["cameras"].values()]
+    assert all(re.fullmatch(r"[A-Za-z0-9_/]+", topic) for topic in topics)
