@@ -74,6 +74,19 @@ def test_pickle_is_refused_by_name(root):
     refuse(root, r"only pickle files \(pytorch_model.bin\).*never loaded")
 
 
+def test_a_single_file_goes_before_an_index_as_with_the_references(tmp_path):
+    """Who saves anew into a directory that had shards leaves their index behind."""
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"w": torch.zeros(1)}, tmp_path / "model-00001-of-00001.safetensors")
+    index = {"weight_map": {"w": "model-00001-of-00001.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert Checkpoint(tmp_path).tensor("w") == 0
+    save_file({"w": torch.ones(1)}, tmp_path / "model.safetensors")
+    checkpoint = Checkpoint(tmp_path)
+    assert checkpoint.tensor("w") == 1
+    assert checkpoint.nbytes == (tmp_path / "model.safetensors").stat().st_size
+
+
 def test_shard_missing(root):
     (root / "model-00002-of-00002.safetensors").unlink()
     refuse(root, r"model-00002-of-00002.safetensors: shard missing, named by model")
@@ -133,7 +146,16 @@ def test_embodiment(root):
     refuse(root, r"several embodiments, name one.*libero_sim, oxe_droid", embodiment=None)
     refuse(root, r"unknown embodiment 'gr1'; there are: libero_sim", embodiment="gr1")
     edit(root / "embodiment_id.json", lambda c: c.pop("libero_sim"))
-    refuse(root, r"embodiment_id.json: no id for embodiment 'libero_sim'; there are: oxe_droid")
+    policy = load_policy(root, embodiment="libero_sim")  # as Isaac-GR00T has it: the published row
+    assert policy.adapter.sidecars.embodiment_id == 2
+    edit(root / "statistics.json", lambda c: c.update(our_arm=c.pop("libero_sim")))
+    tags = ("processor_kwargs", "modality_configs")
+    edit(
+        root / "processor_config.json",
+        lambda c: c[tags[0]][tags[1]].update(our_arm=c[tags[0]][tags[1]].pop("libero_sim")),
+    )
+    says = r"embodiment_id.json: no id for embodiment 'our_arm'; there are: .*oxe_droid"
+    refuse(root, says, embodiment="our_arm")
 
 
 def test_embodiment_without_weights(root):

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from phyai_ros.engine.models.gr00t_n17.read import EMBEDDING, HEAD
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.tools.check_statistics import altered
 
 pytestmark = needs_golden
 SOURCE = GOLDEN / FIXTURE
@@ -194,3 +195,54 @@ def test_refusals(tmp_path):
     (root / "config.json").write_text(json.dumps({**config, "model_version": "n1.5"}))
     with pytest.raises(PolicyError, match=r"model_version 'n1.5'; expected n1.7"):
         load_policy(root)
+
+
+@pytest.mark.parametrize(
+    ("word", "sign"), [("libero", True), ("none", False), (None, False), ("auto", True)]
+)
+@pytest.mark.parametrize("flat", [False, True])
+def test_what_the_config_says_of_the_gripper_goes_before_the_step(tmp_path, word, sign, flat):
+    """lerobot writes config.json's ``action_decode_transform`` into the step that it has loaded."""
+    _, observation, expected = load_e2e("e2e0")
+    root = convert(tmp_path / "saved", "e2e0", flat=flat)
+    own = {"embodiment_tag": "libero_sim", "action_decode_transform": word}
+    change(root, "config.json", lambda c: c.update(own))
+    gripper = load_policy(root).infer(observation, expected["noise"]).actions[:, -1]
+    assert (set(gripper) <= {-1.0, 0.0, 1.0}) == sign
+
+
+def test_another_word_for_the_gripper_is_refused(tmp_path):
+    root = convert(tmp_path / "saved", "e2e2")
+    change(root, "config.json", lambda c: c.update(action_decode_transform="flip"))
+    with pytest.raises(PolicyError, match=r"action_decode_transform is 'flip'; known: auto, none"):
+        load_policy(root)
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [
+        ("policy_preprocessor.json", "normalize_min_max"),
+        ("policy_postprocessor.json", "normalize_min_max"),
+        ("policy_postprocessor.json", "clip_normalized_action"),
+    ],
+)
+def test_steps_that_would_pass_raw_numbers_are_refused(tmp_path, file, key):
+    root = convert(tmp_path / "saved", "e2e0", flat=True)
+    load_policy(root)
+    change(root, file, lambda c: c["steps"][0]["config"].update({key: False}))
+    with pytest.raises(PolicyError, match=rf"{file}: groot_\w+.{key}: expected true, found False"):
+        load_policy(root)
+
+
+@pytest.mark.parametrize("side", ["state", "action"])
+@pytest.mark.parametrize("flat", [False, True])
+def test_the_check_finds_the_statistics(tmp_path, flat, side):
+    """In the steps' description (``raw_stats``), or in a file that a step names."""
+    _, observation, expected = load_e2e("e2e0")
+    root = convert(tmp_path / "saved", "e2e0", flat=flat)
+    assert altered(root, side, tmp_path / "other")
+    before, after = (
+        load_policy(r).infer(observation, expected["noise"]).actions
+        for r in (root, tmp_path / "other")
+    )
+    assert not np.array_equal(before, after)

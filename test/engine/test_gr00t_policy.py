@@ -290,3 +290,95 @@ def test_what_is_wrong_in_a_file_is_told_with_that_file(file, path, value, says,
     (root / file).write_text(json.dumps(content))
     with pytest.raises(PolicyError, match=rf"{file}.*{says}"):
         load_policy(root, embodiment="new_embodiment")
+
+
+def edited(tmp_path, file, edit):
+    root = shutil.copytree(GOLDEN / FIXTURE, tmp_path / "checkpoint")
+    content = json.loads((root / file).read_text())
+    edit(content)
+    (root / file).write_text(json.dumps(content))
+    return root
+
+
+@pytest.mark.parametrize("rows", [3, 8])
+def test_statistics_a_time_step_reach_over_the_chunk_or_are_refused(tmp_path, rows):
+    def stretch(content):
+        entry = content["new_embodiment"]["relative_action"]["single_arm"]
+        for name, value in entry.items():
+            line = value[0] if isinstance(value[0], list) else value
+            entry[name] = [line] * rows
+
+    root = edited(tmp_path, "statistics.json", stretch)
+    if rows < 8:
+        says = r"statistics.json: new_embodiment.relative_action.single_arm: .*\[8 or more, 5\]"
+        with pytest.raises(PolicyError, match=rf"{says}.*found \[3, 5\]"):
+            load_policy(root, embodiment="new_embodiment")
+    else:
+        _, observation, expected = load_e2e("e2e2")
+        load_policy(root, embodiment="new_embodiment").infer(observation, expected["noise"])
+
+
+def test_a_state_has_no_time_steps(tmp_path):
+    def stretch(content):
+        entry = content["new_embodiment"]["state"]["gripper"]
+        entry.update({name: [value] * 4 for name, value in entry.items()})
+
+    root = edited(tmp_path, "statistics.json", stretch)
+    with pytest.raises(PolicyError, match=r"state.gripper: expected 1 numbers, found shape \[4, 1"):
+        load_policy(root, embodiment="new_embodiment")
+
+
+def test_an_instruction_that_stands_for_an_image_is_refused(tmp_path):
+    """As words it is harmless: formalising takes its brackets away."""
+    policy, observation, expected = load_e2e("e2e2")
+    given = dataclasses.replace(observation, instruction="look <|image_pad|> there")
+    policy.infer(given, expected["noise"])
+    root = edited(
+        tmp_path,
+        "processor_config.json",
+        lambda c: c["processor_kwargs"].update(formalize_language=False),
+    )
+    raw = load_policy(root, embodiment="new_embodiment")
+    raw.infer(observation, expected["noise"])
+    with pytest.raises(PolicyError, match=r"instruction: .*stands for an image: 'look <|image_pad"):
+        raw.infer(given, expected["noise"])
+
+
+def test_liberos_gripper_needs_its_group(tmp_path):
+    def rename(content):
+        keys = content["processor_kwargs"]["modality_configs"]["libero_sim"]["action"]
+        keys["modality_keys"].remove("gripper")
+
+    root = edited(tmp_path, "processor_config.json", rename)
+    with pytest.raises(
+        PolicyError, match=r"LIBERO's gripper needs a group 'gripper' of one column"
+    ):
+        load_policy(root, embodiment="libero_sim")
+
+
+def test_a_sliver_of_an_image_is_refused_before_it_is_made_large():
+    policy, observation, expected = load_e2e("e2e0")
+    sliver = {key: np.zeros((2, 500, 3), np.uint8) for key in observation.images}
+    with pytest.raises(PolicyError, match="image 2 x 500: aspect ratio over 200"):
+        policy.infer(dataclasses.replace(observation, images=sliver), expected["noise"])
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ((), r"processor_config.json: processor_kwargs.exclude_state: expected false, found True"),
+        (
+            ("modality_configs", "new_embodiment", "state"),
+            r"modality_configs.new_embodiment.state.exclude_state: expected false, found True",
+        ),
+    ],
+)
+def test_a_state_that_isaac_keeps_from_the_model_is_refused(tmp_path, place, says):
+    def hide(content):
+        here = content["processor_kwargs"]
+        for key in place:
+            here = here[key]
+        here["exclude_state"] = True
+
+    with pytest.raises(PolicyError, match=says):
+        load_policy(edited(tmp_path, "processor_config.json", hide), embodiment="new_embodiment")

@@ -12,6 +12,7 @@ from phyai_ros.engine import image
 from phyai_ros.engine.models.gr00t_n17.backbone import COSMOS_REASON2_2B
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
+from phyai_ros.engine.types import PolicyError
 
 SIZES = ((480, 640), (36, 64), (97, 131), (240, 320))
 TARGETS = ((32, 57), (128, 171), (256, 340), (224, 224), (120, 160), (60, 80))
@@ -77,7 +78,7 @@ def test_groot_pixels(name):
     arrays = np.load(GOLDEN / "preprocess/groot_n17/cases.npz")
     configuration, which = name.removesuffix(_END).rsplit(".", 1)
     raw = np.load(GOLDEN / "preprocess/images/raw.npz")[which]
-    rules = ImageRules.parse(_INFO["configurations"][configuration], None, "fixture")
+    rules = ImageRules.lerobot(_INFO["configurations"][configuration], None, "fixture")
     vision = GrootConfig.parse({}, "published").vision
     found = back(rules.transform(planes(raw)))
     compared = 0
@@ -116,7 +117,52 @@ def test_published_vision_dimensions():
     ],
 )
 def test_smart_size_stays_within_the_pixel_limits(size, expected):
-    rules = ImageRules.parse({}, None, "published")
+    rules = ImageRules.lerobot({}, None, "published")
     found = rules.smart_size(*size, 32)
     assert found == expected
     assert 65536 <= found[0] * found[1] <= 16777216
+
+
+def torchvision(raw, size, mode="bilinear"):
+    """torchvision's resize of bytes is this kernel of torch's."""
+    given = torch.from_numpy(raw).permute(2, 0, 1)[None]
+    return torch.nn.functional.interpolate(given, size, mode=mode, antialias=True)[0]
+
+
+def test_isaac_scales_to_a_size_bilinearly_and_cuts_a_window_of_pixels():
+    """transforms.Resize(target), CenterCrop(crop), Resize(target): no part of it is lerobot's."""
+    raw = np.random.default_rng(0).integers(0, 256, (61, 83, 3), dtype=np.uint8)
+    kwargs = {"image_target_size": [40, 48], "image_crop_size": [33, 41], "crop_fraction": 0.5}
+    rules = ImageRules.isaac(kwargs, None, "test")
+    whole = torchvision(raw, (40, 48))
+    top, left = round((40 - 33) / 2), round((48 - 41) / 2)
+    window = whole[:, top : top + 33, left : left + 41].permute(1, 2, 0).numpy()
+    assert torch.equal(rules.transform(planes(raw)), torchvision(window, (40, 48)))
+    other = ImageRules.isaac({**kwargs, "image_interpolation": "bicubic"}, None, "test")
+    assert not torch.equal(other.transform(planes(raw)), rules.transform(planes(raw)))
+
+
+def test_isaacs_aspect_keeping_recipe_needs_no_target():
+    """Its own defaults then: a shortest edge of 256, 95 % of each side."""
+    raw = np.random.default_rng(0).integers(0, 256, (300, 420, 3), dtype=np.uint8)
+    rules = ImageRules.isaac({"use_albumentations": True}, None, "test")
+    told = {"image_target_size": [256, 256], "shortest_image_edge": 256, "crop_fraction": 0.95}
+    same = ImageRules.lerobot({"use_albumentations": True, **told}, None, "test")
+    assert torch.equal(rules.transform(planes(raw)), same.transform(planes(raw)))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "says"),
+    [
+        ({"image_target_size": [40, 40]}, "image_crop_size: expected .height, width., found None"),
+        ({"use_albumentations": True, "crop_fraction": None}, "image_target_size: expected"),
+        ({"use_albumentations": "false"}, "use_albumentations: expected true or false"),
+        (
+            {"image_interpolation": "area"},
+            "image_interpolation is 'area'; known: bilinear, bicubic",
+        ),
+    ],
+)
+def test_image_rules_that_do_not_tell_a_size_are_refused(kwargs, says):
+    with pytest.raises(PolicyError, match=f"test: {says}"):
+        ImageRules.isaac(kwargs, None, "test")

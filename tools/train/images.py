@@ -25,7 +25,7 @@ def prepare(family: str, picture: np.ndarray) -> np.ndarray:
 
 @lru_cache
 def _gr00t() -> ImageRules:
-    return ImageRules.parse(image_settings(SIDES["gr00t"]), None, "gr00t")
+    return ImageRules.isaac(image_settings(SIDES["gr00t"]), None, "gr00t")
 
 
 def image_settings(side: int) -> dict[str, Any]:
@@ -37,6 +37,7 @@ def image_settings(side: int) -> dict[str, Any]:
         "crop_fraction": None,
         "use_albumentations": False,
         "letter_box_transform": False,
+        "image_interpolation": "bicubic",  # as lerobot's; Isaac-GR00T's own is bilinear
     }
 
 

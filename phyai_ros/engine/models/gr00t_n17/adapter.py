@@ -16,7 +16,7 @@ from phyai_ros.engine.guidance import RTC_IDENTITY, RTC_OVERLAP, RTC_VJP, SEAM
 from phyai_ros.engine.image import images_in_order
 from phyai_ros.engine.models.gr00t_n17.codec import Codec
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
-from phyai_ros.engine.models.gr00t_n17.images import ImageRules, patches_of
+from phyai_ros.engine.models.gr00t_n17.images import patches_of
 from phyai_ros.engine.models.gr00t_n17.layout import Layout, from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
 from phyai_ros.engine.models.gr00t_n17.read import (
@@ -89,7 +89,7 @@ class GrootAdapter:
         self.codec = Codec(sidecars, config.max_state_dim, config.max_action_dim, config.horizon)
         preprocessor = "preprocessor_config.json"
         extra = checkpoint.json(preprocessor) if checkpoint.has(preprocessor) else None
-        self.rules = ImageRules.parse(sidecars.kwargs, extra, sidecars.where["images"])
+        self.rules = sidecars.rules(sidecars.kwargs, extra, sidecars.where["images"])
         self._tokenizer = tokenizer
         self._layouts: dict[tuple[object, ...], Layout] = {}
         self._grids: dict[tuple[int, ...], Grid] = {}
@@ -209,7 +209,13 @@ class GrootAdapter:
                 for text, grids in rows
             ]
             for (text, grids), row in zip(rows, tokens, strict=True):
-                words = len(row) - sum(h * w // merge**2 for h, w in grids)
+                images = sum(h * w // merge**2 for h, w in grids)
+                if row.count(self.config.image_token_id) != images:
+                    raise PolicyError(
+                        "instruction: expected words, found the token that stands for an image: "
+                        f"{text[:40]!r}"
+                    )
+                words = len(row) - images
                 if words > _MAX_PROMPT_TOKENS:
                     raise PolicyError(
                         f"instruction: at most {_MAX_PROMPT_TOKENS} tokens, found {words}: "

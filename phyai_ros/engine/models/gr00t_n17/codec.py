@@ -49,11 +49,9 @@ class Codec:
         ):
             if found > most:
                 raise PolicyError(f"{where}.{name}: {found} columns, but the model has {most}")
-        self._gripper = sidecars.gripper
-        self._gripper_columns = next(
-            (g.columns for g in self.action if g.spec.name == "gripper"),
-            slice(self.action_dim - 1, self.action_dim),
-        )
+        for group in self.action:
+            _check_rows(group, self.horizon, sidecars)
+        self._libero = _libero_column(sidecars, self.action) if sidecars.libero else None
 
     def encode_state(self, state: np.ndarray) -> np.ndarray:
         """[state_dim] raw -> float32 [max_state], normalised, zero padded."""
@@ -79,9 +77,8 @@ class Codec:
                     part = part + reference
             parts.append(part)
         out = np.concatenate(parts, axis=-1).astype(np.float64)
-        if self._gripper is not None:
-            turned = 1.0 - 2.0 * out[:, self._gripper_columns]
-            out[:, self._gripper_columns] = np.sign(turned) if self._gripper == "sign" else turned
+        if self._libero is not None:
+            out[:, self._libero] = np.sign(1.0 - 2.0 * out[:, self._libero])
         return out
 
     def encode(self, actions: np.ndarray, state: np.ndarray) -> np.ndarray:
@@ -89,9 +86,9 @@ class Codec:
         [rows, max_action]. (A LIBERO gripper's sign goes back to 0 or 1.)"""
         rows = np.asarray(actions, np.float64)
         raw = np.asarray(state, np.float32)
-        if self._gripper is not None:
+        if self._libero is not None:
             rows = rows.copy()
-            rows[:, self._gripper_columns] = (1.0 - rows[:, self._gripper_columns]) / 2.0
+            rows[:, self._libero] = (1.0 - rows[:, self._libero]) / 2.0
         out = np.zeros((len(rows), self.max_action), np.float32)
         for group in self.action:
             part = rows[:, group.columns]
@@ -103,6 +100,32 @@ class Codec:
         return out
 
 
+def _check_rows(group: Group, horizon: int, sidecars: Sidecars) -> None:
+    """Statistics are one a column, or one a time step and column; those reach over the chunk."""
+    shape = group.normaliser.low.shape
+    if len(shape) == 1 or (len(shape) == 2 and shape[0] >= horizon):
+        return
+    kind = "relative_action" if group.spec.relative else "action"
+    size = group.spec.size
+    raise PolicyError(
+        f"{sidecars.where['statistics']}.{kind}.{group.spec.name}: expected statistics of shape "
+        f"[{size}], or [{horizon} or more, {size}] for the chunk's rows, found {list(shape)}"
+    )
+
+
+def _libero_column(sidecars: Sidecars, groups: Sequence[Group]) -> int:
+    """The gripper's: of the group of that name; of a vector without groups the last."""
+    if len(groups) == 1:
+        return groups[0].columns.stop - 1
+    found = next((g for g in groups if g.spec.name == "gripper"), None)
+    if found is None or found.spec.size != 1:
+        raise PolicyError(
+            f"{sidecars.where['modality']}.action: LIBERO's gripper needs a group 'gripper' of one "
+            f"column; there are: {', '.join(f'{g.spec.name} of {g.spec.size}' for g in groups)}"
+        )
+    return found.columns.start
+
+
 def _state_groups(sidecars: Sidecars) -> tuple[Group, ...]:
     names, _ = _keys(sidecars, "state")
     mode = "quantiles" if sidecars.use_percentiles else "min_max"
@@ -112,6 +135,8 @@ def _state_groups(sidecars: Sidecars) -> tuple[Group, ...]:
         entry = _entry(sidecars, "state", name)
         size = _size(entry, where)
         low, high = statistics(entry, mode, where, size)
+        if low.ndim != 1:
+            raise PolicyError(f"{where}: expected {size} numbers, found shape {list(low.shape)}")
         spec = FeatureSpec(name, size, mode, False, _arrays(entry, where))
         normaliser = GrootRange(low, high, clip=sidecars.clip_outliers)
         groups.append(Group(spec, slice(at, at + size), normaliser))

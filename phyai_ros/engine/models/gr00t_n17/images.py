@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from phyai_ros.engine import image as resize
+from phyai_ros.engine.fields import flag
 from phyai_ros.engine.models.gr00t_n17.backbone import VisionConfig
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
+from phyai_ros.engine.models.lerobot_images import centre_crop
 from phyai_ros.engine.types import PolicyError
 
 _MIN_PIXELS = 65536
@@ -22,48 +24,73 @@ _MAX_PIXELS = 16777216
 @dataclass(frozen=True)
 class ImageRules:
     """The evaluation transform of processor_config.json and the limits of the backbone's
-    preprocessor_config.json. keep_aspect: the albumentations variant (OpenCV area, shortest edge);
-    else the torchvision one (bicubic, to a square)."""
+    preprocessor_config.json. keep_aspect: the albumentations variant (OpenCV area, shortest
+    ``edge``, ``crop_fraction`` of each side); else the torchvision one: to ``target`` by
+    ``interpolation``, the ``window`` in its middle (Isaac-GR00T) or ``crop_fraction`` of it
+    (lerobot), to ``target``. pixels: fewest and most that the backbone looks at."""
 
     target: tuple[int, int]
-    crop: tuple[int, int] | None
-    shortest_edge: int | None
+    edge: int
     crop_fraction: float | None
     keep_aspect: bool
     letter_box: bool
-    min_pixels: int = _MIN_PIXELS
-    max_pixels: int = _MAX_PIXELS
+    interpolation: str = "bicubic"
+    window: tuple[int, int] | None = None
+    pixels: tuple[int, int] = (_MIN_PIXELS, _MAX_PIXELS)
 
     @staticmethod
-    def parse(
+    def lerobot(
         kwargs: Mapping[str, Any], preprocessor: Mapping[str, Any] | None, where: str
     ) -> ImageRules:
-        """kwargs: processor_kwargs. Raises PolicyError naming ``where`` and the key."""
-        mean = list((preprocessor or {}).get("image_mean", (0.5,) * 3))
-        std = list((preprocessor or {}).get("image_std", (0.5,) * 3))
-        if mean != [0.5] * 3 or std != [0.5] * 3:
-            file = "preprocessor_config.json"
-            raise PolicyError(
-                f"{where}: {file} beside it: image_mean, image_std: expected 0.5, found {mean}, "
-                f"{std}"
-            )
-        size = (preprocessor or {}).get("size") or {}
+        """kwargs: of lerobot's encoding step, which has the names of Isaac-GR00T's
+        processor_kwargs. Raises PolicyError naming ``where`` and the key."""
         fraction = kwargs.get("crop_fraction")
         edge = kwargs.get("shortest_image_edge")
         target, crop = _pair(kwargs, "image_target_size", where), None
-        if target is None:  # the references then take the published geometry, and all of it
+        if target is None:  # lerobot then takes the published geometry, and all of it
             target, crop, fraction, edge = (256, 256), (230, 230), None, None
         else:
             crop = _pair(kwargs, "image_crop_size", where)
         return ImageRules(
             target=target,
-            crop=crop,
-            shortest_edge=None if edge is None else int(edge),
-            crop_fraction=None if fraction is None else float(fraction),
-            keep_aspect=bool(kwargs.get("use_albumentations", False)),
-            letter_box=bool(kwargs.get("letter_box_transform", False)),
-            min_pixels=int(size.get("shortest_edge") or _MIN_PIXELS),
-            max_pixels=int(size.get("longest_edge") or _MAX_PIXELS),
+            edge=int(edge or target[0]),
+            crop_fraction=_fraction(fraction, crop, target),
+            keep_aspect=flag(kwargs, "use_albumentations", False, where),
+            letter_box=flag(kwargs, "letter_box_transform", False, where),
+            pixels=_pixel_limits(preprocessor, where),
+        )
+
+    @staticmethod
+    def isaac(
+        kwargs: Mapping[str, Any], preprocessor: Mapping[str, Any] | None, where: str
+    ) -> ImageRules:
+        """kwargs: processor_kwargs; absent keys have the defaults of Isaac-GR00T's class. Its
+        torchvision variant crops a window of pixels and scales bilinearly, unless the checkpoint
+        says otherwise (``image_interpolation``, a key of this project's). Raises PolicyError naming
+        ``where`` and the key."""
+        target = _pair(kwargs, "image_target_size", where)
+        crop = _pair(kwargs, "image_crop_size", where)
+        keep_aspect = flag(kwargs, "use_albumentations", False, where)
+        fraction, edge = kwargs.get("crop_fraction", 0.95), kwargs.get("shortest_image_edge", 256)
+        interpolation = kwargs.get("image_interpolation", "bilinear")
+        if interpolation not in ("bilinear", "bicubic"):
+            raise PolicyError(
+                f"{where}: image_interpolation is {interpolation!r}; known: bilinear, bicubic"
+            )
+        if not keep_aspect or edge is None or fraction is None:
+            for key, size in (("image_target_size", target), ("image_crop_size", crop)):
+                if size is None:
+                    raise PolicyError(f"{where}: {key}: expected [height, width], found None")
+        square = int(edge or 0)
+        return ImageRules(
+            target=target or (square, square),
+            edge=int(edge or (target or (0,))[0]),
+            crop_fraction=_fraction(fraction, crop, target),
+            keep_aspect=keep_aspect,
+            letter_box=flag(kwargs, "letter_box_transform", False, where),
+            interpolation=interpolation,
+            window=crop,
+            pixels=_pixel_limits(preprocessor, where),
         )
 
     def transform(self, image: torch.Tensor) -> torch.Tensor:
@@ -71,28 +98,29 @@ class ImageRules:
         resize."""
         if self.letter_box:
             image = resize.pad_to_square(image)
-        edge = self.shortest_edge or self.target[0]
-        fraction = self.crop_fraction
-        if fraction is None and self.crop is not None:
-            fraction = self.crop[0] / float(self.target[0])
         if self.keep_aspect:
-            image = _shortest_edge(image, edge)
-            image = _crop(image, fraction, math.floor)
-            return _shortest_edge(image, edge)
-        image = resize.torchvision_resize(image, edge, edge)
-        image = _crop(image, fraction, round)
-        return resize.torchvision_resize(image, *self.target)
+            _check_aspect(image.shape[-2], image.shape[-1])
+            image = _shortest_edge(image, self.edge)
+            image = _crop(image, self.crop_fraction, math.floor)
+            return _shortest_edge(image, self.edge)
+        if self.window is None:
+            image = resize.torchvision_resize(image, self.edge, self.edge, self.interpolation)
+            image = _crop(image, self.crop_fraction, round)
+        else:
+            image = resize.torchvision_resize(image, *self.target, self.interpolation)
+            image = centre_crop(image, *self.window)
+        return resize.torchvision_resize(image, *self.target, self.interpolation)
 
     def smart_size(self, height: int, width: int, factor: int) -> tuple[int, int]:
         """Qwen's size: multiples of ``factor`` near the image's, within the pixel limits."""
-        if max(height, width) / min(height, width) > 200:
-            raise PolicyError(f"image {height} x {width}: aspect ratio over 200")
+        _check_aspect(height, width)
         h, w = (max(1, round(n / factor)) * factor for n in (height, width))
-        if h * w > self.max_pixels:
-            beta = math.sqrt(height * width / self.max_pixels)
+        fewest, most = self.pixels
+        if h * w > most:
+            beta = math.sqrt(height * width / most)
             h, w = (max(factor, math.floor(n / beta / factor) * factor) for n in (height, width))
-        elif h * w < self.min_pixels:
-            beta = math.sqrt(self.min_pixels / (height * width))
+        elif h * w < fewest:
+            beta = math.sqrt(fewest / (height * width))
             h, w = (math.ceil(n * beta / factor) * factor for n in (height, width))
         return h, w
 
@@ -121,6 +149,12 @@ def _patchify(images: torch.Tensor, grid: Grid, vision: VisionConfig) -> torch.T
     return flat.expand(-1, -1, -1, vision.temporal, -1).reshape(n, h * w, -1)
 
 
+def _check_aspect(height: int, width: int) -> None:
+    """Qwen's own limit; before the first resize, which would keep the shape and make it large."""
+    if max(height, width) / min(height, width) > 200:
+        raise PolicyError(f"image {height} x {width}: aspect ratio over 200")
+
+
 def _shortest_edge(image: torch.Tensor, edge: int) -> torch.Tensor:
     h, w = image.shape[-2:]
     if min(h, w) == edge:
@@ -135,6 +169,29 @@ def _crop(image: torch.Tensor, fraction: float | None, rounding: Any) -> torch.T
         return image
     h, w = (max(1, int(rounding(n * fraction))) for n in image.shape[-2:])
     return resize.centre_crop(image, h, w)
+
+
+def _fraction(
+    given: Any, crop: tuple[int, int] | None, target: tuple[int, int] | None
+) -> float | None:
+    """Of each side what a crop leaves: as given, else by the two sizes, None for all of it."""
+    if given is not None:
+        return float(given)
+    return None if crop is None or target is None else crop[0] / float(target[0])
+
+
+def _pixel_limits(preprocessor: Mapping[str, Any] | None, where: str) -> tuple[int, int]:
+    """Of preprocessor_config.json, whose mean and deviation are checked to be the backbone's."""
+    given = preprocessor or {}
+    mean, std = (list(given.get(key, (0.5,) * 3)) for key in ("image_mean", "image_std"))
+    if mean != [0.5] * 3 or std != [0.5] * 3:
+        raise PolicyError(
+            f"{where}: preprocessor_config.json beside it: image_mean, image_std: expected 0.5, "
+            f"found {mean}, {std}"
+        )
+    size = given.get("size") or {}
+    least, most = size.get("shortest_edge"), size.get("longest_edge")
+    return int(least or _MIN_PIXELS), int(most or _MAX_PIXELS)
 
 
 def _pair(kwargs: Mapping[str, Any], key: str, where: str) -> tuple[int, int] | None:

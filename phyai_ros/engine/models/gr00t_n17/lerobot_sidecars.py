@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.fields import flag
 from phyai_ros.engine.models.gr00t_n17.sidecars import PUBLISHED_IDS, Sidecars, choose
-from phyai_ros.engine.models.lerobot import Layout, Step, read_layout
+from phyai_ros.engine.models.lerobot import ACTION, STATE, Layout, Step, read_layout
 from phyai_ros.engine.types import PolicyError
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,6 @@ _ENCODE = "groot_n1_7_vlm_encode_v1"
 _DECODE = "groot_n1_7_action_decode_v1"
 _DECODE_FLAT = "groot_action_unpack_unnormalize_v2"
 _STEPS = (_PACK, _ENCODE, _DECODE, _DECODE_FLAT)
-_STATE, _ACTION = "observation.state", "action"
 _IMAGES = "observation.images."
 
 
@@ -43,15 +43,15 @@ def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
             ", ".join(ids),
         )
     grouped = layout.postprocessor.find(_DECODE)
+    libero = _libero(checkpoint, tag)
     if grouped is not None:
         modality, statistics, decode = _grouped(layout, pack, grouped, where)
-        gripper = "sign" if decode.get("action_decode_transform") == "libero" else None
     else:
         flat = layout.postprocessor.require(_DECODE_FLAT)
         modality, statistics, decode = _flat(layout, pack, flat, where)
-        gripper = None
-        if decode.get("libero_gripper_action") and layout.action.shape[0] >= 7:
-            gripper = "sign" if decode.get("libero_gripper_binarize", True) else "linear"
+        libero = libero and layout.action.shape[0] >= 7
+    _refuse_raw_numbers(layout, pack, grouped)
+    decoded = f"{layout.postprocessor.file}: {_DECODE}"
     config = checkpoint.config
     lengths = [int(config.get(key) or 0) for key in ("chunk_size", "n_action_steps")]
     return Sidecars(
@@ -61,19 +61,46 @@ def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
         modality=modality,
         statistics=statistics,
         kwargs=encode.config,
-        use_percentiles=grouped is not None and bool(decode.get("use_percentiles", False)),
-        use_relative_action=grouped is not None and bool(decode.get("use_relative_action", False)),
-        clip_outliers=bool(pack.config.get("clip_outliers", True)),
-        formalize_language=bool(pack.config.get("formalize_language", True)),
+        use_percentiles=grouped is not None and flag(decode, "use_percentiles", False, decoded),
+        use_relative_action=grouped is not None
+        and flag(decode, "use_relative_action", False, decoded),
+        clip_outliers=flag(pack.config, "clip_outliers", True, where),
+        formalize_language=flag(pack.config, "formalize_language", True, where),
         where={
             "modality": where,
             "statistics": f"{where}: raw_stats" if grouped is not None else pack.file,
             "images": f"{layout.preprocessor.file}: {_ENCODE}",
             "ids": where,
         },
-        gripper=gripper,
+        libero=libero,
         horizon=min((n for n in lengths if n > 0), default=None),
     )
+
+
+def _libero(checkpoint: Checkpoint, tag: str) -> bool:
+    """Whether actions end with LIBERO's gripper: as config.json says, which with lerobot goes
+    before what the saved step has, else as the embodiment is that simulator's."""
+    named = checkpoint.config.get("action_decode_transform", "auto")
+    word = str(named or "none").lower()
+    if word not in ("auto", "none", "libero"):
+        raise PolicyError(
+            f"{checkpoint.root / 'config.json'}: action_decode_transform is {named!r}; known: "
+            "auto, none, libero"
+        )
+    own = checkpoint.config.get("embodiment_tag", tag)
+    return word == "libero" or (word == "auto" and own == "libero_sim")
+
+
+def _refuse_raw_numbers(layout: Layout, pack: Step, grouped: Step | None) -> None:
+    """lerobot's steps can leave vectors as they are, or unclipped; it never saves them so."""
+    flat = None if grouped is not None else layout.postprocessor.require(_DECODE_FLAT)
+    for step, key in (
+        (pack, "normalize_min_max"), (flat, "normalize_min_max"), (flat, "clip_normalized_action")
+    ):  # fmt: skip
+        if step is not None and not step.config.get(key, True):
+            raise PolicyError(
+                f"{step.described}: {step.name}.{key}: expected true, found {step.config[key]!r}"
+            )
 
 
 _Parts = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]
@@ -104,7 +131,7 @@ def _flat(layout: Layout, pack: Step, decode: Step, where: str) -> _Parts:
             f"{layout.preprocessor.file}: relative_actions_processor with {_PACK} is not supported"
         )
     statistics: dict[str, dict[str, Any]] = {}
-    for kind, key, step in (("state", _STATE, pack), ("action", _ACTION, decode)):
+    for kind, key, step in (("state", STATE, pack), ("action", ACTION, decode)):
         entry = step.statistics.get(key)
         if entry is None:
             raise PolicyError(
@@ -113,9 +140,9 @@ def _flat(layout: Layout, pack: Step, decode: Step, where: str) -> _Parts:
             )
         statistics[kind] = {key: {name: value.tolist() for name, value in entry.items()}}
     modality = {
-        "state": {"modality_keys": [_STATE]},
+        "state": {"modality_keys": [STATE]},
         "action": {
-            "modality_keys": [_ACTION],
+            "modality_keys": [ACTION],
             "delta_indices": list(range(int(pack.config.get("valid_action_horizon", 0)))),
         },
         "video": _cameras(layout, pack),

@@ -7,11 +7,13 @@ facts in the steps of its processor files, in ``lerobot_sidecars.py``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.fields import flag
+from phyai_ros.engine.models.gr00t_n17.images import ImageRules
 from phyai_ros.engine.types import EmbodimentError, PolicyError
 
 PUBLISHED_IDS = {
@@ -28,17 +30,19 @@ PUBLISHED_IDS = {
     "simpler_env_widowx": 1,
     "libero_sim": 2,
     "new_embodiment": 10,
+    "unitree_g1_sonic": 11,
 }
-"""Weight rows of the published checkpoint's embodiments, for checkpoints without the sidecar."""
+"""Weight rows of the published checkpoint's embodiments, for tags that a sidecar does not name."""
 
 
 @dataclass(frozen=True)
 class Sidecars:
     """embodiment: the chosen tag; embodiments: all that could be. embodiment_id: its weight row.
-    modality: the tag's video, state and action layout. statistics: the tag's. kwargs: the image
-    rules. where: per part, the file and key to name in an error. gripper: the last step of action
-    decoding: None, or for LIBERO's simulator 1 - 2 g as it is (linear) or its sign (sign).
-    horizon: rows that lerobot cuts a chunk to, None where the layout alone says."""
+    modality: the tag's video, state and action layout. statistics: the tag's. kwargs: of the image
+    rules, which ``rules`` reads as the project does that wrote them. where: per part, the file and
+    key to name in an error. libero: whether decoding ends with what LIBERO's simulator takes for
+    the gripper g, the sign of 1 - 2 g. horizon: rows that lerobot cuts a chunk to, None where the
+    layout alone says."""
 
     embodiment: str
     embodiments: tuple[str, ...]
@@ -51,8 +55,11 @@ class Sidecars:
     clip_outliers: bool
     formalize_language: bool
     where: Mapping[str, str]
-    gripper: str | None = None
+    libero: bool = False
     horizon: int | None = None
+    rules: Callable[[Mapping[str, Any], Mapping[str, Any] | None, str], ImageRules] = (
+        ImageRules.lerobot
+    )
 
 
 def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
@@ -61,7 +68,7 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     kwargs = checkpoint.json("processor_config.json").get("processor_kwargs") or {}
     modalities = kwargs.get("modality_configs") or {}
     tag = choose(embodiment, tuple(modalities), path)
-    _refuse_other_encodings(kwargs, modalities[tag], f"{path}: modality_configs.{tag}")
+    _refuse_other_encodings(kwargs, modalities[tag], path, tag)
     statistics = checkpoint.json("statistics.json")
     if tag not in statistics:
         raise PolicyError(
@@ -71,7 +78,7 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     ids: Mapping[str, Any] = PUBLISHED_IDS
     ids_path = "the published table (no embodiment_id.json)"
     if checkpoint.has("embodiment_id.json"):
-        ids = checkpoint.json("embodiment_id.json")
+        ids = {**PUBLISHED_IDS, **checkpoint.json("embodiment_id.json")}
         ids_path = str(checkpoint.root / "embodiment_id.json")
     if tag not in ids:
         raise PolicyError(f"{ids_path}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
@@ -82,24 +89,34 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
         modality=modalities[tag],
         statistics=statistics[tag],
         kwargs=kwargs,
-        use_percentiles=bool(kwargs.get("use_percentiles", False)),
-        use_relative_action=bool(kwargs.get("use_relative_action", False)),
-        clip_outliers=bool(kwargs.get("clip_outliers", True)),
-        formalize_language=bool(kwargs.get("formalize_language", True)),
+        use_percentiles=flag(kwargs, "use_percentiles", False, path),
+        use_relative_action=flag(kwargs, "use_relative_action", False, path),
+        clip_outliers=flag(kwargs, "clip_outliers", True, path),
+        formalize_language=flag(kwargs, "formalize_language", True, path),
         where={
             "modality": f"{path}: modality_configs.{tag}",
             "statistics": f"{checkpoint.root / 'statistics.json'}: {tag}",
             "images": path,
             "ids": ids_path,
         },
-        gripper="sign" if tag == "libero_sim" else None,
+        libero=tag == "libero_sim",
+        rules=ImageRules.isaac,
     )
 
 
 def _refuse_other_encodings(
-    kwargs: Mapping[str, Any], modality: Mapping[str, Any], where: str
+    kwargs: Mapping[str, Any], modality: Mapping[str, Any], path: str, tag: str
 ) -> None:
-    """Isaac-GR00T can encode single groups otherwise than by their range; lerobot cannot."""
+    """Isaac-GR00T can encode single groups otherwise than by their range, keep the state from the
+    model, and have it feel pressures; lerobot cannot."""
+    where = f"{path}: modality_configs.{tag}"
+    for place, given, key in (
+        (f"{where}.state", modality.get("state") or {}, "exclude_state"),
+        (f"{path}: processor_kwargs", kwargs, "exclude_state"),
+        (f"{path}: processor_kwargs", kwargs, "use_tactile"),
+    ):
+        if given.get(key):
+            raise PolicyError(f"{place}.{key}: expected false, found {given[key]!r}")
     encodings = [("state", "mean_std_embedding_keys"), ("action", "mean_std_embedding_keys")]
     if kwargs.get("apply_sincos_state_encoding"):
         encodings.append(("state", "sin_cos_embedding_keys"))
