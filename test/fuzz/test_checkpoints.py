@@ -131,6 +131,7 @@ def small(tmp_path):
 def test_an_index_names_only_files_beside_it(small, shard):
     if isinstance(shard, str):
         shard = shard.replace("{outside}", str(small.parent / "elsewhere"))
+    (small / "model.safetensors").unlink()  # which goes before an index
     (small / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": shard}}))
     with pytest.raises(PolicyError, match=r"index\.json.*nothing outside its own directory"):
         Checkpoint(small).files  # noqa: B018
