@@ -8,6 +8,7 @@ Its own process, so that no inference ever holds its interpreter lock. The contr
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import traceback
 from functools import partial
@@ -54,6 +55,7 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def __init__(self, **kwargs: Any) -> None:
         self._pacer: Pacer | None = None
+        self._stopping = threading.Lock()
         self._raised = False
         self._blocked = ""
         self._owned: list[Any] = []
@@ -183,9 +185,14 @@ class HandoffNode(lifecycle.ManagedNode):
 
     def deactivate(self) -> None:
         """Bring the arm to rest within its acceleration limits, then end the control thread."""
-        pacer, self._pacer = self._pacer, None
-        if pacer is None:
-            return
+        # The end of the process may find the executor's thread at it: it is not to take away what
+        # the arm is braked with.
+        with self._stopping:
+            pacer, self._pacer = self._pacer, None
+            if pacer is not None:
+                self._bring_to_rest(pacer)
+
+    def _bring_to_rest(self, pacer: Pacer) -> None:
         self._loop.post(lambda now: self._handoff.hold("node deactivated"))
         guard = self._handoff.guard
         braking = float((guard.limits.velocity / guard.limits.acceleration).max())

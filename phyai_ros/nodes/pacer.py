@@ -65,12 +65,12 @@ class Pacer:
 
     def _run(self) -> None:
         self.refusal = raise_priority(self._priority)
-        deadline = time.monotonic()
+        deadline = _now()
         while not self._stop:
-            now = time.monotonic()
+            now = _now()
             if now < deadline:
                 time.sleep(deadline - now)
-                now = time.monotonic()
+                now = _now()
             self.jitter = now - deadline
             late = math.floor(self.jitter / self.period)
             if late > 0:
@@ -82,6 +82,12 @@ class Pacer:
                 self._on_error(error)
                 return
             deadline += self.period
+
+
+def _now() -> float:
+    """Seconds of the steady clock that goes on while the machine sleeps: no command is sent then
+    either, and the arm has come to rest, or elsewhere."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def raise_priority(priority: int, thread: int = 0) -> str | None:

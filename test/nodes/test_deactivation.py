@@ -2,6 +2,7 @@
 """handoff_node's control thread beside the executor's, which deactivates it."""
 
 from functools import partial
+from threading import Event, Lock, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -96,7 +97,7 @@ class Stopping:
         self.now, self.stopped, self.said = 0.0, None, []
         monkeypatch.setattr(handoff_node, "time", self)
         self._period = 0.05
-        self._pacer = SimpleNamespace(running=True, stop=self._stop)
+        self._pacer, self._stopping = SimpleNamespace(running=True, stop=self._stop), Lock()
         self._loop = SimpleNamespace(post=lambda action: None)
         self._sink = SimpleNamespace(state=State.HOLDING)
         self.rest = velocity / acceleration + self._period
@@ -120,6 +121,9 @@ class Stopping:
     def _stop(self) -> None:
         self.stopped = self.now
 
+    def _bring_to_rest(self, pacer) -> None:
+        HandoffNode._bring_to_rest(self, pacer)
+
     def destroy_timer(self, timer) -> None:
         pass
 
@@ -139,3 +143,33 @@ def test_an_arm_that_brakes_slowly_is_waited_for_or_said_to_move(
     assert (node.stopped >= node.rest) is stands
     assert node.stopped <= LONGEST_STOP + node._period
     assert bool(node.said) is not stands
+
+
+def test_a_process_that_is_told_to_end_meanwhile_leaves_the_arm_its_time_to_brake():
+    """Ctrl-C while the executor's thread deactivates the node: the publishers are not destroyed
+    under the control thread that brakes."""
+    braking, rest, done = Event(), Event(), []
+
+    def bring_to_rest(pacer) -> None:
+        braking.set()
+        rest.wait(20)
+        done.append("at rest")
+
+    node = SimpleNamespace(
+        _pacer=SimpleNamespace(),
+        _stopping=Lock(),
+        _bring_to_rest=bring_to_rest,
+        _owned=[SimpleNamespace(destroy=lambda: done.append("destroyed"))],
+    )
+    node.deactivate = lambda: HandoffNode.deactivate(node)
+    threads = [Thread(target=node.deactivate)]
+    threads[0].start()
+    assert braking.wait(20)
+    threads.append(Thread(target=HandoffNode.teardown, args=(node,)))
+    threads[1].start()
+    threads[1].join(0.05)
+    assert done == []
+    rest.set()
+    for thread in threads:
+        thread.join(20)
+    assert done == ["at rest", "destroyed"]

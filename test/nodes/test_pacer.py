@@ -104,3 +104,28 @@ def test_a_priority_that_is_not_given_is_said():
     ticks.wait_for(1)
     pacer.stop()
     assert "real-time priority 1000 not given" in (pacer.refusal or "")
+
+
+def test_a_machine_that_slept_is_a_process_that_stood_still(monkeypatch):
+    """The steady clock stands meanwhile: the arm, which may be elsewhere by then, would have been
+    commanded to go on from where it was."""
+    slept, seen = [0.0], []
+    clock = time.clock_gettime
+
+    def with_sleep(which: int) -> float:
+        return clock(which) + (slept[0] if which == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", with_sleep)
+    ticks = Ticks()
+
+    def tick() -> None:
+        seen.append(pacer.jitter)
+        slept[0] = 3600.0
+        ticks()
+
+    pacer = Pacer(0.02, tick, no_error)
+    pacer.start()
+    ticks.wait_for(3)
+    pacer.stop()
+    assert seen[1] >= 3599.0
+    assert seen[2] < 3599.0
