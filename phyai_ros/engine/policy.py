@@ -248,6 +248,6 @@ def _device(name: str) -> torch.device:
 
 def _middle(size: int, statistics: Mapping[str, np.ndarray]) -> np.ndarray:
     mean = statistics.get("mean")
-    if mean is None or np.shape(mean) != (size,):
-        return np.zeros(size)
+    if mean is None or np.shape(mean) != (size,) or not np.isfinite(mean).all():
+        return np.zeros(size)  # the checkpoint may not normalise by it, so that nobody looked
     return np.asarray(mean, np.float64)

@@ -382,3 +382,13 @@ def test_a_state_that_isaac_keeps_from_the_model_is_refused(tmp_path, place, say
 
     with pytest.raises(PolicyError, match=says):
         load_policy(edited(tmp_path, "processor_config.json", hide), embodiment="new_embodiment")
+
+
+def test_a_statistic_that_is_not_used_may_be_anything(tmp_path):
+    """Groups are normalised by their range; warming up takes the mean where there is one."""
+
+    def spoil(content):
+        content["new_embodiment"]["state"]["single_arm"]["mean"][0] = float("nan")
+
+    root = edited(tmp_path, "statistics.json", spoil)
+    load_policy(root, embodiment="new_embodiment").warm_up()

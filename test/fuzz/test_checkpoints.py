@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import altered, damaged, fuzz, nested, outcome
+from fuzzing import altered, damaged, fuzz, nested, outcome, places
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
@@ -23,8 +23,10 @@ from phyai_ros.engine.files import LARGEST_JSON, read_json
 from phyai_ros.engine.models.act.config import ActConfig
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.tools import check_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+import other_sizes
 from golden import GOLDEN
 
 SOURCES = {
@@ -37,6 +39,9 @@ SOURCES = {
     },
 }
 families = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+DESCRIPTIONS = (
+    "config.json", "architecture.json", "processor_config.json", "preprocessor_config.json"
+)  # fmt: skip
 TABLES = ("tokenizer.json", "cases.json")
 
 
@@ -105,6 +110,34 @@ def test_a_field_of_another_kind_is_refused_by_name(value):
     object.__setattr__(config, "n_heads", value)
     with pytest.raises(PolicyError, match=r"config.json: n_heads: expected a whole number"):
         check_fields(config, "config.json")
+
+
+@pytest.mark.parametrize("layout", other_sizes.LAYOUTS)
+def test_no_number_of_a_description_is_found_out_at_a_request(layout, folder):
+    """Zero or below zero is refused at loading where nothing can be made of it: not by a division
+    in the first request, nor by actions that are not finite."""
+    root = folder / f"numbers_{layout}"
+    root.mkdir()
+    other_sizes.LAYOUTS[layout](root)
+    refused = 0
+    for file in (root / name for name in DESCRIPTIONS if (root / name).is_file()):
+        text = file.read_text()
+        for path in places(json.loads(text)):
+            content = place = json.loads(text)
+            for key in path[:-1]:
+                place = place[key]
+            if not path or type(place[path[-1]]) not in (int, float):
+                continue
+            for number in (0, -1):
+                place[path[-1]] = number
+                file.write_text(json.dumps(content))
+                policy, _ = outcome(PolicyError, lambda: load_policy(root))
+                refused += policy is None
+                if policy is not None:
+                    (seen,) = check_inputs.observations(policy.spec, 1)
+                    assert np.isfinite(policy.infer(seen).actions).all()
+        file.write_text(text)
+    assert refused > 5
 
 
 # -- paths ---------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from phyai_ros.engine.fields import flag
+from phyai_ros.engine.fields import flag, whole
 from phyai_ros.engine.files import check_inside, is_own_file, read_json
 from phyai_ros.engine.models import lerobot_legacy, lerobot_steps
 from phyai_ros.engine.types import FeatureSpec, PolicyError
@@ -240,13 +240,17 @@ def _features(config: Mapping[str, Any], key: str, file: Path) -> tuple[Feature,
     features = []
     for name, entry in entries.items():
         try:
-            feature = Feature(str(name), str(entry["type"]), tuple(int(n) for n in entry["shape"]))
-        except (KeyError, TypeError, ValueError) as error:
+            where = f"{file}: {key}.{name}.shape"
+            shape = tuple(whole(n, where) for n in entry["shape"])
+            feature = Feature(str(name), str(entry["type"]), shape)
+        except PolicyError:
+            raise
+        except (KeyError, TypeError) as error:
             raise PolicyError(
                 f"{file}: {key}.{name} needs a type and a shape, found {entry!r}"
             ) from error
         axes = 3 if feature.kind == "VISUAL" else 1
-        if len(feature.shape) != axes or min(feature.shape) < 1:
+        if len(feature.shape) != axes:
             raise PolicyError(
                 f"{file}: {key}.{name}.shape needs {axes} positive numbers for type "
                 f"{feature.kind}, found {list(feature.shape)}"

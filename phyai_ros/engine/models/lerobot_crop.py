@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phyai_ros.engine.fields import LONGEST_SIDE as LONGEST
 from phyai_ros.engine.models.lerobot import Layout
 from phyai_ros.engine.models.lerobot_images import resize
 from phyai_ros.engine.types import PolicyError
@@ -51,8 +52,11 @@ class CropResize:
                     f"{where}.crop_params_dict.{key}: expected [top, left, height, width], "
                     f"found {window!r}"
                 )
-        if size is not None and (not _whole(size, 2) or min(size) < 1):
-            raise PolicyError(f"{where}.resize_size: expected [height, width], found {size!r}")
+        if size is not None and (not _whole(size, 2) or not 1 <= min(size) <= max(size) <= LONGEST):
+            raise PolicyError(
+                f"{where}.resize_size: expected [height, width] of 1 to {LONGEST} pixels, found "
+                f"{size!r}"
+            )
         return cls(
             {key: tuple(window) for key, window in crop.items()},
             tuple(size) if size is not None else None,

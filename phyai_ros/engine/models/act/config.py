@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.layers.resnet import VARIANTS
 from phyai_ros.engine.types import PolicyError
 
@@ -18,8 +19,8 @@ class ActConfig:
     the ResNet's first stage (64 in every published variant)."""
 
     cameras: tuple[str, ...]
-    state_dim: int
-    env_dim: int
+    state_dim: int = field(metadata={LEAST: 0})
+    env_dim: int = field(metadata={LEAST: 0})
     action_dim: int
     chunk_size: int = 100
     n_action_steps: int = 100
@@ -33,7 +34,7 @@ class ActConfig:
     n_encoder_layers: int = 4
     n_decoder_layers: int = 1
     latent_dim: int = 32
-    temporal_ensemble_coeff: float | None = None
+    temporal_ensemble_coeff: float | None = field(default=None, metadata={LEAST: -math.inf})
     backbone_width: int = 64
 
     @classmethod

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.layers.resnet import VARIANTS
 from phyai_ros.engine.noise_schedule import NoiseSchedule
 from phyai_ros.engine.types import PolicyError
@@ -21,8 +21,8 @@ class DiffusionConfig:
 
     cameras: tuple[str, ...]
     image_shape: tuple[int, int] | None
-    state_dim: int
-    env_dim: int
+    state_dim: int = field(metadata={LEAST: 0})
+    env_dim: int = field(metadata={LEAST: 0})
     action_dim: int
     n_obs_steps: int = 2
     horizon: int = 64
@@ -42,7 +42,7 @@ class DiffusionConfig:
     noise_scheduler_type: str = "DDPM"
     num_train_timesteps: int = 100
     beta_schedule: str = "squaredcos_cap_v2"
-    beta_start: float = 0.0001
+    beta_start: float = field(default=0.0001, metadata={LEAST: 0.0})
     beta_end: float = 0.02
     prediction_type: str = "epsilon"
     clip_sample: bool = True
@@ -113,11 +113,6 @@ class DiffusionConfig:
             raise PolicyError(
                 f"{where}: noise_scheduler_type is {self.noise_scheduler_type!r}; known: DDIM, DDPM"
             )
-        for name in ("n_obs_steps", "horizon", "num_train_timesteps"):
-            if getattr(self, name) < 1:
-                raise PolicyError(
-                    f"{where}: {name}: expected a whole number from 1, found {getattr(self, name)}"
-                )
         factor = 2 ** len(self.down_dims)
         if self.horizon % factor:
             raise PolicyError(

@@ -5,10 +5,10 @@ architecture.json of a checkpoint with another one."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.types import PolicyError
 
 COSMOS_REASON2_2B: dict[str, Any] = {
@@ -58,7 +58,7 @@ class TextConfig:
     vocab: int
     eps: float
     rope_theta: float
-    mrope_section: tuple[int, int, int]
+    mrope_section: tuple[int, int, int] = field(metadata={LEAST: 0})
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class VisionConfig:
     heads: int
     positions: int
     out_hidden: int
-    deepstack: tuple[int, ...]
+    deepstack: tuple[int, ...] = field(metadata={LEAST: 0})
     patch: int
     merge: int
     temporal: int
@@ -168,4 +168,9 @@ def _towers(backbone: Mapping[str, Any], keep: int, source: str) -> tuple[TextCo
         raise PolicyError(f"{source}: {error}") from None
     check_fields(text_config, f"{source}.text_config")
     check_fields(vision_config, f"{source}.vision_config")
+    if vision_config.hidden % vision_config.heads:
+        raise PolicyError(
+            f"{source}.vision_config: hidden_size {vision_config.hidden} must be a multiple of "
+            f"num_heads {vision_config.heads}"
+        )
     return text_config, vision_config

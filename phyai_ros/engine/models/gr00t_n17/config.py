@@ -5,10 +5,10 @@ model and a small one are the same code."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.models.gr00t_n17.backbone import Backbone, TextConfig, VisionConfig
 from phyai_ros.engine.types import PolicyError
 
@@ -53,10 +53,10 @@ _HEAD_DEFAULTS: dict[str, Any] = {
 class DitConfig:
     """A stack of transformer blocks of the action head."""
 
-    layers: int
+    layers: int = field(metadata={LEAST: 0})
     heads: int
     head_dim: int
-    output: int = 0
+    output: int = field(default=0, metadata={LEAST: 0})
     interleave: bool = True
 
     @property
@@ -70,9 +70,9 @@ class GrootConfig:
     vision: VisionConfig
     dit: DitConfig
     vl_self_attention: DitConfig
-    image_token_id: int
-    vision_start_id: int
-    vision_end_id: int
+    image_token_id: int = field(metadata={LEAST: 0})
+    vision_start_id: int = field(metadata={LEAST: 0})
+    vision_end_id: int = field(metadata={LEAST: 0})
     backbone_dim: int
     max_state_dim: int
     max_action_dim: int

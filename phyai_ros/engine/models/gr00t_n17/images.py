@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from phyai_ros.engine import image as resize
-from phyai_ros.engine.fields import flag
+from phyai_ros.engine.fields import LONGEST_SIDE, flag, whole
 from phyai_ros.engine.models.gr00t_n17.backbone import VisionConfig
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
 from phyai_ros.engine.models.lerobot_images import centre_crop
@@ -53,7 +53,7 @@ class ImageRules:
             crop = _pair(kwargs, "image_crop_size", where)
         return ImageRules(
             target=target,
-            edge=int(edge or target[0]),
+            edge=_edge(edge or target[0], where),
             crop_fraction=_fraction(fraction, crop, target),
             keep_aspect=flag(kwargs, "use_albumentations", False, where),
             letter_box=flag(kwargs, "letter_box_transform", False, where),
@@ -81,10 +81,10 @@ class ImageRules:
             for key, size in (("image_target_size", target), ("image_crop_size", crop)):
                 if size is None:
                     raise PolicyError(f"{where}: {key}: expected [height, width], found None")
-        square = int(edge or 0)
+        side = _edge(edge or (target or (0,))[0], where)
         return ImageRules(
-            target=target or (square, square),
-            edge=int(edge or (target or (0,))[0]),
+            target=target or (side, side),
+            edge=side,
             crop_fraction=_fraction(fraction, crop, target),
             keep_aspect=keep_aspect,
             letter_box=flag(kwargs, "letter_box_transform", False, where),
@@ -171,6 +171,10 @@ def _crop(image: torch.Tensor, fraction: float | None, rounding: Any) -> torch.T
     return resize.centre_crop(image, h, w)
 
 
+def _edge(given: Any, where: str) -> int:
+    return whole(given, f"{where}: shortest_image_edge", LONGEST_SIDE)
+
+
 def _fraction(
     given: Any, crop: tuple[int, int] | None, target: tuple[int, int] | None
 ) -> float | None:
@@ -190,8 +194,13 @@ def _pixel_limits(preprocessor: Mapping[str, Any] | None, where: str) -> tuple[i
             f"found {mean}, {std}"
         )
     size = given.get("size") or {}
-    least, most = size.get("shortest_edge"), size.get("longest_edge")
-    return int(least or _MIN_PIXELS), int(most or _MAX_PIXELS)
+    fewest, most = (
+        whole(
+            size.get(key) or otherwise, f"{where}: preprocessor_config.json beside it: size.{key}"
+        )
+        for key, otherwise in (("shortest_edge", _MIN_PIXELS), ("longest_edge", _MAX_PIXELS))
+    )
+    return fewest, most
 
 
 def _pair(kwargs: Mapping[str, Any], key: str, where: str) -> tuple[int, int] | None:
@@ -200,4 +209,5 @@ def _pair(kwargs: Mapping[str, Any], key: str, where: str) -> tuple[int, int] | 
         return None
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise PolicyError(f"{where}: {key}: expected [height, width], found {value!r}")
-    return int(value[0]), int(value[1])
+    height, width = (whole(side, f"{where}: {key}", LONGEST_SIDE) for side in value)
+    return height, width

@@ -8,12 +8,12 @@ A published checkpoint implies most of them by a variant name; ``architecture.js
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.quantize import Fp8Plan
 from phyai_ros.engine.types import PolicyError
 
@@ -95,16 +95,11 @@ class FlowConfig:
     denoising_steps: int = 10
     min_period: float = 4e-3
     max_period: float = 4.0
-    trained_delay: int = 0
+    trained_delay: int = field(default=0, metadata={LEAST: 0})
 
     def check(self, file: str) -> None:
         """Raises PolicyError where the parts do not fit one another."""
         check_fields(self, file)
-        for f in fields(self):
-            value = getattr(self, f.name)
-            least = 0 if f.name == "trained_delay" else 1
-            if isinstance(value, int) and value < least:
-                raise PolicyError(f"{file}: {f.name} must be at least {least}, found {value}")
         if self.vision.image_size % self.vision.patch_size:
             raise PolicyError(
                 f"{file}: image size {self.vision.image_size} is not a multiple of the patch "

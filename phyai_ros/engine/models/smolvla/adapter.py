@@ -271,6 +271,9 @@ def load(
             words, config.tokenizer_max_length, layout.preprocessor.file
         ),
         image_size=(side, side),
+        camera_sizes={}
+        if config.resize_imgs_with_padding
+        else dict.fromkeys(cameras, (side, side)),
     )
     return SmolVlaAdapter(spec, model, layout, vectors, tokenizer)
 

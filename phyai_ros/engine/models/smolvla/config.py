@@ -8,10 +8,10 @@ vlm.vision_config, vlm.scale_factor, lm_expert), with the backbone's own field n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from phyai_ros.engine.fields import check_fields
+from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.types import PolicyError
 
 
@@ -105,18 +105,18 @@ class SmolVlaConfig:
     max_state_dim: int = 32
     max_action_dim: int = 32
     resize_imgs_with_padding: tuple[int, int] | None = (512, 512)
-    empty_cameras: int = 0
+    empty_cameras: int = field(default=0, metadata={LEAST: 0})
     tokenizer_max_length: int = 48
     num_steps: int = 10
     vlm_model_name: str = "HuggingFaceTB/SmolVLM2-500M-Video-Instruct"
     add_image_special_tokens: bool = False
-    image_marks: tuple[int, int] | None = None
+    image_marks: tuple[int, int] | None = field(default=None, metadata={LEAST: 0})
     attention_mode: str = "cross_attn"
-    prefix_length: int = -1
+    prefix_length: int = field(default=-1, metadata={LEAST: -1})
     pad_language_to: str = "longest"
-    num_expert_layers: int = -1
+    num_expert_layers: int = field(default=-1, metadata={LEAST: -1})
     num_vlm_layers: int = 16
-    self_attn_every_n_layers: int = 2
+    self_attn_every_n_layers: int = field(default=2, metadata={LEAST: -1})
     min_period: float = 4e-3
     max_period: float = 4.0
 
@@ -230,7 +230,14 @@ def _backbone(name: str, architecture: Mapping[str, Any] | None, where: str) -> 
         raise PolicyError(
             f"{where}/architecture.json: vlm needs text_config and vision_config ({error})"
         ) from None
-    if vision.side % scale or vision.image_size % vision.patch_size:
+    check_fields(text, f"{where}/architecture.json", "vlm.text_config")
+    check_fields(vision, f"{where}/architecture.json", "vlm.vision_config")
+    if vision.hidden_size % vision.num_attention_heads:
+        raise PolicyError(
+            f"{where}/architecture.json: vlm.vision_config: hidden_size {vision.hidden_size} must "
+            f"be a multiple of num_attention_heads {vision.num_attention_heads}"
+        )
+    if scale < 1 or vision.side % scale or vision.image_size % vision.patch_size:
         raise PolicyError(
             f"{where}/architecture.json: image_size {vision.image_size} must be a multiple of "
             f"patch_size {vision.patch_size} times scale_factor {scale}"
