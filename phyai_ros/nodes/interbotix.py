@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from phyai_ros.control.handoff import Handoff
-from phyai_ros.nodes import message_types, qos
-from phyai_ros.nodes.masters import listeners
+from phyai_ros.nodes import listeners, message_types, qos
 from phyai_ros.robots.parts import Output
 
 TYPES = {
@@ -87,9 +86,7 @@ class Interbotix:
         return True  # the driver holds the newest position and stores nothing
 
     def trouble(self) -> str | None:
-        if listeners(self._node, self._publisher):
-            return None
-        return f"no subscriber on {self.topic}: is xs_sdk running for this arm?"
+        return listeners.trouble(self._node, self._publisher, "is xs_sdk running for this arm?")
 
     def destroy(self) -> None:
         self._node.destroy_publisher(self._publisher)

@@ -13,8 +13,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from phyai_ros.control.chunk import Plan
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.preview import knot_velocities
-from phyai_ros.nodes import convert, qos
-from phyai_ros.nodes.masters import listeners
+from phyai_ros.nodes import convert, listeners, qos
 from phyai_ros.robots.parts import Output
 
 _EPS = 1e-9
@@ -119,9 +118,7 @@ class JointTrajectoryOutput:
         )
 
     def trouble(self) -> str | None:
-        if listeners(self._node, self._publisher):
-            return None
-        return f"no subscriber on {self.topic}: is the robot's controller active?"
+        return listeners.trouble(self._node, self._publisher, "is the robot's controller active?")
 
     def destroy(self) -> None:
         self._node.destroy_publisher(self._publisher)

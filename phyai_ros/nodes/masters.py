@@ -166,9 +166,3 @@ class Masters:
     def destroy(self) -> None:
         while self._listening:
             self._node.destroy_subscription(self._listening.popitem()[1])
-
-
-def listeners(node: Any, publisher: Any) -> int:
-    """How many subscriptions a publisher reaches, those of its own node left out."""
-    own = sum(s.topic_name == publisher.topic_name for s in node.subscriptions)
-    return int(publisher.get_subscription_count()) - own

@@ -11,11 +11,10 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 
 from phyai_ros.control.handoff import Handoff
-from phyai_ros.nodes import qos
+from phyai_ros.nodes import listeners, qos
 from phyai_ros.nodes.dry_run import DryRun
 from phyai_ros.nodes.interbotix import Interbotix
 from phyai_ros.nodes.joint_trajectory import JointTrajectoryOutput
-from phyai_ros.nodes.masters import listeners
 from phyai_ros.robots.parts import Output as OutputDescription
 from phyai_ros.robots.robot import Robot
 
@@ -66,9 +65,7 @@ class ForwardCommand:
         return True  # a forward controller stores nothing
 
     def trouble(self) -> str | None:
-        if listeners(self._node, self._publisher):
-            return None
-        return f"no subscriber on {self.topic}: is the robot's controller active?"
+        return listeners.trouble(self._node, self._publisher, "is the robot's controller active?")
 
     def destroy(self) -> None:
         self._node.destroy_publisher(self._publisher)

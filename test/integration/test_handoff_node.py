@@ -14,10 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import rclpy
 from node_rig import POSTURE, Rig, SimulatedTime, joints
+from rclpy.context import Context
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
 
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
@@ -284,6 +287,34 @@ def test_nobody_listens_to_the_commands(robot):
 
 
 COMMANDS = "/forward_position_controller/commands"
+
+
+@pytest.mark.parametrize(
+    ("kind", "profile", "says"),
+    [
+        (
+            JointTrajectory,
+            qos.command(),
+            "expects trajectory_msgs/msg/JointTrajectory, this node sends std_msgs/msg/Float64Mult",
+        ),
+        (
+            Float64MultiArray,
+            qos.robot_status(),
+            "has incompatible QoS, durability: offered VOLATILE, wanted TRANSIENT_LOCAL",
+        ),
+    ],
+)
+def test_a_controller_that_cannot_hear_its_commands_is_named(robot, kind, profile, says):
+    """Also where somebody else hears them: a recorder, a plot."""
+    # A participant of its own: within one, DDS refuses a second type on a topic.
+    context = Context()
+    rclpy.init(context=context, args=[], domain_id=DOMAIN)
+    controller = rclpy.create_node("controller", context=context)
+    controller.create_subscription(kind, COMMANDS, lambda message: None, profile)
+    robot.until_says("output", f"subscriber /controller on {COMMANDS} {says}")
+    controller.destroy_node()
+    context.try_shutdown()
+    robot.until_says("output", "ok")
 
 
 def test_another_masters_command_stops_the_arm_until_a_reset(robot):
