@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from phyai_ros.engine import hub
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.files import check_inside
 from phyai_ros.engine.types import PolicyError
+
+_log = logging.getLogger(__name__)
 
 
 class Tokenizer(Protocol):
@@ -110,6 +113,28 @@ def _in_directory(place: Path, root: Path) -> Tokenizer | None:
             check_inside(place / name, root)
             return kind(place / name)
     return None
+
+
+class Limit:
+    """Cuts prompts to ``most`` tokens, as the references do, and says so once. checkpoint: named in
+    that warning."""
+
+    def __init__(self, most: int, checkpoint: str):
+        self.most, self._checkpoint = most, checkpoint
+        self._warned = False
+
+    def cut(self, ids: list[int], text: str) -> list[int]:
+        """text: what ``ids`` are of."""
+        if len(ids) > self.most and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: a prompt of %d tokens is cut to the model's %d, as the reference does: %r",
+                self._checkpoint,
+                len(ids),
+                self.most,
+                text[:200],
+            )
+        return ids[: self.most]
 
 
 def pad(

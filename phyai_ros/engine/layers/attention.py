@@ -24,7 +24,6 @@ def attention(
     *,
     mask: torch.Tensor | None = None,
     causal: bool = False,
-    scale: float | None = None,
 ) -> torch.Tensor:
     """q [B, Hq, Lq, d], k and v [B, Hk, Lk, d] -> [B, Hq, Lq, d]. Hq a multiple of Hk: grouped.
 
@@ -32,7 +31,7 @@ def attention(
     nothing to attend to is the caller's business (see ``zero_rows``): kernels differ there.
     """
     return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
     )
 
 

@@ -8,16 +8,11 @@ from torch.nn import functional as F
 
 
 def gated(
-    x: torch.Tensor,
-    gate: torch.Tensor,
-    up: torch.Tensor,
-    down: torch.Tensor,
-    activation: str = "silu",
+    x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor
 ) -> torch.Tensor:
-    """down(activation(gate x) * up x), no biases. activation: silu (Qwen, Llama) or gelu_tanh
-    (Gemma). Weights [out, in]. The product is taken in float32 and rounded once."""
-    wide = F.linear(x, gate).float()
-    wide = F.silu(wide) if activation == "silu" else F.gelu(wide, approximate="tanh")
+    """down(silu(gate x) * up x), no biases (Qwen). x [..., in], weights [out, in] -> [..., in]. The
+    product is taken in float32 and rounded once."""
+    wide = F.silu(F.linear(x, gate).float())
     return F.linear((wide * F.linear(x, up).float()).to(x.dtype), down)
 
 
@@ -27,13 +22,12 @@ def sinusoid(
     *,
     divisor: float,
     cos_first: bool = False,
-    base: float = 10000.0,
 ) -> torch.Tensor:
-    """float32 [..., dim]: sin and cos of positions base^(-i/divisor), i = 0 .. dim/2 - 1,
+    """float32 [..., dim]: sin and cos of positions 10000^(-i/divisor), i = 0 .. dim/2 - 1,
     [sin | cos] or [cos | sin]. Diffusers' timesteps use divisor dim/2 - 1, GR00T's action time
     dim/2."""
     i = torch.arange(dim // 2, dtype=torch.float32, device=positions.device)
-    exponent = -torch.log(torch.tensor(base)).to(positions.device) * i / divisor
+    exponent = -torch.log(torch.tensor(10000.0)).to(positions.device) * i / divisor
     angle = positions.float().unsqueeze(-1) * exponent.exp()
     first, second = (angle.cos(), angle.sin()) if cos_first else (angle.sin(), angle.cos())
     return torch.cat([first, second], dim=-1)

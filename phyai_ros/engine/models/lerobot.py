@@ -110,6 +110,12 @@ class Layout:
         return tuple(f.key for f in self.inputs if f.kind == "VISUAL")
 
     @property
+    def real_cameras(self) -> tuple[str, ...]:
+        """``cameras`` without those that ``empty_cameras`` of the config has put there: places for
+        images that never come."""
+        return tuple(key for key in self.cameras if ".empty_camera_" not in key)
+
+    @property
     def camera_sizes(self) -> dict[str, tuple[int, int]]:
         """Camera key -> (height, width) of the images that the policy was trained with."""
         return {f.key: (f.shape[1], f.shape[2]) for f in self.inputs if f.kind == "VISUAL"}

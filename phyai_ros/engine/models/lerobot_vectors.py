@@ -23,11 +23,11 @@ class Vectors:
         start = 0
         for feature in layout.states:
             (size,) = feature.shape
-            normaliser = _normaliser(layout.input_normalisation(feature.key), feature, layout)
-            self._parts[feature.kind] = slice(start, start + size), normaliser
+            own = normaliser(layout.input_normalisation(feature.key), feature, layout)
+            self._parts[feature.kind] = slice(start, start + size), own
             start += size
         (self.action_dim,) = layout.action.shape
-        self._action = _normaliser(layout.action_normalisation(), layout.action, layout)
+        self._action = normaliser(layout.action_normalisation(), layout.action, layout)
         self._relative = np.flatnonzero(layout.relative_mask())
         if self._relative.size and self.dim("STATE") < self.action_dim:
             raise PolicyError(
@@ -44,9 +44,9 @@ class Vectors:
         """float32 [N, dim] of one part of the state, None where the policy has none."""
         if kind not in self._parts:
             return None
-        where, normaliser = self._parts[kind]
+        where, own = self._parts[kind]
         raw = np.stack([np.asarray(o.state, np.float32)[where] for o in observations])
-        return normaliser.normalise(raw)
+        return own.normalise(raw)
 
     def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
         """Normalised [B, rows, width] (columns beyond the action's are padding) -> per request
@@ -71,7 +71,8 @@ class Vectors:
         return offset
 
 
-def _normaliser(given: Normalisation, feature: Feature, layout: Layout) -> Normaliser:
+def normaliser(given: Normalisation, feature: Feature, layout: Layout) -> Normaliser:
+    """Of a vector [feature's size]. given: from ``layout``. Raises PolicyError by file and key."""
     return normalize.lerobot(
         given.mode,
         given.statistics,

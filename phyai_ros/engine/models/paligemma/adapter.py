@@ -6,7 +6,6 @@ What differs between the ecosystems is in ``Transforms``, made by ``lerobot.py``
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,6 @@ from phyai_ros.engine.staging import Grouped, upload
 from phyai_ros.engine.tokenize import Tokenizer
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
-_log = logging.getLogger(__name__)
 TOKEN_BUCKET = 16
 """Prompts are padded to a multiple of this, not to the limit: nothing depends on padding, and
 the prefix costs in proportion to its length."""
@@ -85,7 +83,7 @@ class FlowAdapter:
         self.spec = spec
         self.model = model
         self.transforms = transforms
-        self._warned = False
+        self._limit = tokenize.Limit(transforms.max_tokens, spec.checkpoint)
         self._relative = np.flatnonzero(transforms.relative)
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""
@@ -218,17 +216,7 @@ class FlowAdapter:
             for text, special in pieces
             for token in self.transforms.tokenizer.encode(text, special=special)
         ]
-        limit = self.transforms.max_tokens
-        if len(ids) > limit and not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s: a prompt of %d tokens is cut to the model's %d, as the reference does: %r",
-                self.spec.checkpoint,
-                len(ids),
-                limit,
-                pieces[0].text[:200],
-            )
-        return ids[:limit]
+        return self._limit.cut(ids, pieces[0].text)
 
     # -- model output <-> robot units -------------------------------------------------------
     def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:

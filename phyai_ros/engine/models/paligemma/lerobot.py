@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from phyai_ros.engine import normalize, tokenize
+from phyai_ros.engine import tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models import lerobot_steps
-from phyai_ros.engine.models.lerobot import STATE, Feature, Layout, Normalisation, read_layout
+from phyai_ros.engine.models.lerobot import STATE, Layout, read_layout
+from phyai_ros.engine.models.lerobot_vectors import normaliser
 from phyai_ros.engine.models.paligemma.adapter import Transforms
 from phyai_ros.engine.models.paligemma.config import (
     FlowConfig,
@@ -20,10 +21,8 @@ from phyai_ros.engine.models.paligemma.config import (
     override,
 )
 from phyai_ros.engine.models.paligemma.family import FlowFamily
-from phyai_ros.engine.normalize import Normaliser
 from phyai_ros.engine.types import PolicyError, PolicySpec
 
-_EMPTY_CAMERA = ".empty_camera_"
 _UNSUPPORTED = ("use_visual_memory", "use_proprioceptive_memory", "use_peft")
 
 
@@ -125,11 +124,11 @@ def _transforms(family: FlowFamily, checkpoint: Checkpoint, layout: Layout) -> T
     (state,) = layout.states
     (action_dim,) = layout.action.shape
     return Transforms(
-        slots=tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key),
+        slots=layout.real_cameras,
         absent_last=True,
         pillow=False,
-        state=_normaliser(layout.input_normalisation(state.key), state, layout),
-        action=_normaliser(layout.action_normalisation(), layout.action, layout),
+        state=normaliser(layout.input_normalisation(state.key), state, layout),
+        action=normaliser(layout.action_normalisation(), layout.action, layout),
         action_width=action_dim,
         relative=np.array(layout.relative_mask()),
         prompt=family.lerobot_prompt(layout),
@@ -140,16 +139,6 @@ def _transforms(family: FlowFamily, checkpoint: Checkpoint, layout: Layout) -> T
             layout.preprocessor.file,
         ),
         dtype=np.float32,
-    )
-
-
-def _normaliser(given: Normalisation, feature: Feature, layout: Layout) -> Normaliser:
-    return normalize.lerobot(
-        given.mode,
-        given.statistics,
-        f"{given.file or layout.directory}: {feature.key}",
-        dim=feature.shape[0],
-        eps=given.eps,
     )
 
 

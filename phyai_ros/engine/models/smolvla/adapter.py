@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,10 +32,8 @@ from phyai_ros.engine.staging import Grouped, upload
 from phyai_ros.engine.tokenize import Tokenizer
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
 
-_log = logging.getLogger(__name__)
 _EMBEDDING = "model.vlm_with_expert.vlm.model.text_model.embed_tokens.weight"
 _MARKS = ("<fake_token_around_image>", "<global-img>")
-_EMPTY_CAMERA = ".empty_camera_"
 _TOKEN_BUCKET = 16
 """Prompts are padded to a multiple of this: nothing depends on padding, and few lengths occur."""
 
@@ -88,8 +85,8 @@ class SmolVlaAdapter:
             key: ImageNormaliser(layout.input_normalisation(key), self.device)
             for key in spec.cameras
         }
-        self._most = spec.max_prompt_tokens or model.config.tokenizer_max_length
-        self._warned = False
+        most = spec.max_prompt_tokens or model.config.tokenizer_max_length
+        self._limit = tokenize.Limit(most, spec.checkpoint)
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""
 
@@ -202,18 +199,7 @@ class SmolVlaAdapter:
     def tokens(self, instruction: str) -> list[int]:
         """Token ids of the prompt, cut to the model's limit."""
         prompt = instruction if instruction.endswith("\n") else instruction + "\n"
-        ids = self.tokenizer.encode(prompt)
-        limit = self._most
-        if len(ids) > limit and not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s: a prompt of %d tokens is cut to the model's %d, as the reference does: %r",
-                self.spec.checkpoint,
-                len(ids),
-                limit,
-                instruction[:200],
-            )
-        return ids[:limit]
+        return self._limit.cut(self.tokenizer.encode(prompt), instruction)
 
     def _bucket(self, length: int) -> int:
         lengths = self.token_lengths or self.graph_lengths(())
@@ -221,7 +207,7 @@ class SmolVlaAdapter:
 
     def graph_lengths(self, observations: Sequence[Observation]) -> tuple[int, ...]:
         """Every prompt length that occurs, whatever the observations."""
-        most = self._most
+        most = self._limit.most
         return (*range(_TOKEN_BUCKET, most, _TOKEN_BUCKET), most)
 
     def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:
@@ -254,7 +240,7 @@ def load(
         tied=TIED,
     )
     model.vision_model.embeddings.arrange(config.patches_side)
-    cameras = tuple(key for key in layout.cameras if _EMPTY_CAMERA not in key)
+    cameras = layout.real_cameras
     side = config.image_side
     spec = PolicySpec(
         family="smolvla",
