@@ -287,7 +287,7 @@ class Handoff:
             self._run_out(tick, wall)
         if self.starved:
             self.counters.starved_ticks += 1 + step.missed
-        positions, moved = self._motion.brake(why.releasing)
+        positions, moved = self._motion.brake(why.releasing, wall)
         why.reason += moved
         if not why.fault and (overdue := why.starvation.fault(wall)):
             self.fail(overdue)

@@ -54,7 +54,8 @@ class Motion:
         self._seen: np.ndarray | None = None
         self._gripped: tuple[np.ndarray, np.ndarray] | None = None
         self._plan: Plan | None = None  # of the newest tick, whatever was decided since
-        self._settled, self._stood, self._blind = False, 0, 0
+        self._settled, self._stood = False, 0
+        self._blind: float | None = None
 
     # -- what is measured --------------------------------------------------------------------
 
@@ -122,29 +123,30 @@ class Motion:
 
     def step(self, row: np.ndarray, tick: int) -> tuple[np.ndarray, bool, bool]:
         """-> command, whether the guard changed it, whether it is still on the ramp."""
-        self._settled, self._stood, self._blind = False, 0, 0
+        self._settled, self._stood, self._blind = False, 0, None
         positions, limited = self.guard.step(self._ramp.blend(row, tick))
         self._note()
         return positions, limited, self._ramp.active(tick)
 
-    def brake(self, release: bool) -> tuple[np.ndarray | None, str]:
+    def brake(self, release: bool, wall: float) -> tuple[np.ndarray | None, str]:
         """The command of a tick without a row; None where the arm is not ours to command. release:
-        let go of it once it stands. And what is to be said of it, for people."""
+        let go of it once it stands. wall: now, by the clock of who measures. And what is to be said
+        of it, for people."""
         if self.guard.last is None:
             return None, ""
         if self.guard.standing:
-            moved = "" if release else self._moved(self.guard.last)
+            moved = "" if release else self._moved(self.guard.last, wall)
             if release or moved:
                 self.let_go()
                 return None, moved
         return self.guard.brake(), ""
 
-    def _moved(self, command: np.ndarray) -> str:
+    def _moved(self, command: np.ndarray, wall: float) -> str:
         """Whether a standing arm was moved by something else (by hand, by its own safety), which
         commanding its old pose would undo at once as soon as it could."""
         if self._seen is None:
-            return self._unseen()
-        self._blind = 0
+            return self._unseen(wall)
+        self._blind = None
         away = np.abs(self._seen - command) > self._config.tracking_tolerance
         away &= ~self._held  # a gripper on an object never gets there
         self._stood += 1
@@ -161,12 +163,13 @@ class Motion:
         """Whether a standing arm is no longer coming after its command, wherever it is."""
         return self._settled or self._stood * self._config.period >= SETTLING
 
-    def _unseen(self) -> str:
+    def _unseen(self, wall: float) -> str:
         """Nothing is known of a standing arm: its driver is gone, and may come back with the arm
         elsewhere, which would be told to jump to the old pose."""
-        self._blind += 1
+        # A clock that is set back does not make it longer.
+        self._blind = wall if self._blind is None else min(self._blind, wall)
         self._settled = True  # if it comes back elsewhere, it is not still on its way
-        return f"; {UNSEEN}" if self._blind * self._config.period >= BLIND else ""
+        return f"; {UNSEEN}" if wall - self._blind >= BLIND else ""
 
     def let_go(self) -> None:
         """Stop commanding at once, so that others may move the arm: the next command starts from

@@ -196,7 +196,10 @@ class HandoffNode(lifecycle.ManagedNode):
         self._loop.post(lambda now: self._handoff.hold("node deactivated"))
         guard = self._handoff.guard
         braking = float((guard.limits.velocity / guard.limits.acceleration).max())
-        patience = min(max(SHORT_STOP, braking + 4.0 * self._period), LONGEST_STOP)
+        needed = (
+            braking + 4.0 * self._period
+        ) / self._gate.factor  # ticks are the robot's own time
+        patience = min(max(SHORT_STOP, needed), LONGEST_STOP)
         end = time.monotonic() + patience
         while pacer.running and time.monotonic() < end:
             time.sleep(self._period)

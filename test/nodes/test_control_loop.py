@@ -22,6 +22,7 @@ class Cell:
         self.handoff = Handoff(limits, HandoffConfig(PERIOD, 8, **config))
         self.now, self.speed = START, speed
         self.commands, self.requests, self.reports, self.refusals = [], [], [], []
+        self.measured = np.zeros(1)
         self.asked = {}  # request -> when
         self.delay = 0.1
         self.ahead = 0.0  # of a steady clock
@@ -29,7 +30,7 @@ class Cell:
             self.handoff,
             self,
             lambda: self.now,
-            lambda: np.zeros(1),
+            lambda: self.measured,
             lambda: self.speed,
             lambda: self.now - self.ahead,
         )
@@ -198,6 +199,20 @@ def test_a_policy_that_has_died_is_a_fault_after_the_same_time_however_slow_the_
     # At a tenth of the speed there is a tick every half second.
     assert 3.0 <= failed - starved <= 3.6
     assert cell.reports[-1].command.reason == f"no chunk for {failed - starved:.1f} s"
+
+
+@pytest.mark.parametrize("speed", [1.0, 0.1])
+def test_an_arm_of_which_nothing_is_known_is_let_go_after_a_second_of_the_clock(speed):
+    cell = Cell(speed)
+    cell.run(10.0)
+    cell.loop.post(lambda now: cell.handoff.hold("held"))
+    cell.run(0.6)
+    cell.measured = np.array([cell.commands[-1][1]])
+    cell.run(2.0)
+    seen, cell.measured = cell.now, None
+    cell.run(3.0)
+    assert cell.handoff.guard.last is None
+    assert 1.0 <= cell.commands[-1][0] - seen + PERIOD / speed <= 1.0 + 2.0 * PERIOD / speed
 
 
 @pytest.mark.parametrize("stamp", [1.0, 2 * START])

@@ -93,14 +93,15 @@ def test_what_was_posted_before_an_activation_lets_nothing_move_before_others_ar
 class Stopping:
     """A node that is deactivated while its arm brakes from full speed, on a virtual clock."""
 
-    def __init__(self, velocity: float, acceleration: float, monkeypatch) -> None:
+    def __init__(self, velocity: float, acceleration: float, monkeypatch, factor=1.0) -> None:
+        self._gate = SimpleNamespace(factor=factor)
         self.now, self.stopped, self.said = 0.0, None, []
         monkeypatch.setattr(handoff_node, "time", self)
         self._period = 0.05
         self._pacer, self._stopping = SimpleNamespace(running=True, stop=self._stop), Lock()
         self._loop = SimpleNamespace(post=lambda action: None)
         self._sink = SimpleNamespace(state=State.HOLDING)
-        self.rest = velocity / acceleration + self._period
+        self.rest = (velocity / acceleration + self._period) / factor
         limits = Limits(("a",), [-9], [9], [velocity], [acceleration])
         self._handoff = SimpleNamespace(
             guard=self, config=SimpleNamespace(plays_on=False), pause=lambda: None
@@ -132,13 +133,15 @@ class Stopping:
 
 
 @pytest.mark.parametrize(
-    ("velocity", "acceleration", "stands"), [(2.0, 8.0, True), (2.0, 2.0, True), (3.0, 0.5, False)]
+    ("velocity", "acceleration", "factor", "stands"),
+    [(2.0, 8.0, 1.0, True), (2.0, 2.0, 1.0, True), (3.0, 0.5, 1.0, False), (2.0, 8.0, 0.3, True)],
 )
 def test_an_arm_that_brakes_slowly_is_waited_for_or_said_to_move(
-    velocity, acceleration, stands, monkeypatch
+    velocity, acceleration, factor, stands, monkeypatch
 ):
-    """A process that is told to stop has little time; an arm whose commands end at speed jerks."""
-    node = Stopping(velocity, acceleration, monkeypatch)
+    """A process that is told to stop has little time; an arm whose commands end at speed jerks.
+    One that is slowed down brakes in its own time."""
+    node = Stopping(velocity, acceleration, monkeypatch, factor)
     HandoffNode.deactivate(node)
     assert (node.stopped >= node.rest) is stands
     assert node.stopped <= LONGEST_STOP + node._period
