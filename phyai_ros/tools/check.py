@@ -178,11 +178,11 @@ def _show(rows: Sequence[Row], out: Console) -> None:
     for row in rows:
         table.add_row(
             row.check,
-            escape(row.detail),
+            escape(console.shown(row.detail)),
             "" if row.error is None else f"{row.error:.3g}",
             row.rule,
             "" if row.limit is None else f"{row.limit:.3g}",
             "[green]ok[/]" if row.passed else "[bold red]FAILED[/]",
-            escape(row.note),
+            escape(console.shown(row.note)),
         )
     out.print(table)

@@ -72,14 +72,14 @@ def show(found: Described, out: Console) -> None:
         ("prompt", _prompt(first)),
         ("guidance", ", ".join(first.guidance_methods) or "none"),
     ):
-        out.print(f"{label:<14}{value}", markup=False)
+        out.print(console.shown(f"{label:<14}{value}"), markup=False)
     for spec in found.specs:
         _show_spec(spec, out)
 
 
 def _show_spec(spec: PolicySpec, out: Console) -> None:
     if spec.embodiment:
-        out.print(f"\nembodiment {spec.embodiment}", style="bold", markup=False)
+        out.print(console.shown(f"\nembodiment {spec.embodiment}"), style="bold", markup=False)
     rate = f"{1 / spec.step:g} Hz" if spec.step else "not said by the checkpoint"
     history = f", with {spec.history} earlier observations" if spec.history else ""
     out.print(
@@ -90,7 +90,7 @@ def _show_spec(spec: PolicySpec, out: Console) -> None:
     cameras = _table("cameras, in order", "key", "image", "")
     for key in spec.cameras:
         cameras.add_row(
-            escape(key),
+            escape(console.shown(key)),
             _image(spec, key),
             "may be absent" if key in spec.optional_cameras else "",
         )
@@ -98,7 +98,7 @@ def _show_spec(spec: PolicySpec, out: Console) -> None:
     for title, features in (("state", spec.state), ("action", spec.action)):
         table = _table(title, "column", "normalisation", "low", "high", "mean", "std", "")
         for row in list(_columns(features))[:_MOST_ROWS]:
-            table.add_row(*map(escape, row))
+            table.add_row(*(escape(console.shown(cell)) for cell in row))
         out.print(table)
 
 

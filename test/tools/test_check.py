@@ -242,18 +242,21 @@ def test_statistics_are_found_wherever_a_layout_keeps_them(tmp_path, layout):
     assert sides == ["state", "action"]
 
 
-def test_names_with_brackets_are_shown_as_they_are(tmp_path, copy, capsys):
-    """To the table's library they are markup."""
+@pytest.mark.parametrize(
+    ("end", "shown"), [("[/x]", "[/x]"), ("\x1b[31m", "\N{REPLACEMENT CHARACTER}[31m")]
+)
+def test_names_are_shown_as_they_are_and_command_nothing(tmp_path, copy, capsys, end, shown):
+    """To the table's library some are markup, to a terminal some are commands."""
     content = json.loads((copy / "config.json").read_text())
     key = "observation.images.top"
     features = content["input_features"]
-    content["input_features"] = {f"{k}[/x]" if k == key else k: v for k, v in features.items()}
+    content["input_features"] = {f"{k}{end}" if k == key else k: v for k, v in features.items()}
     (copy / "config.json").write_text(json.dumps(content))
     file = next(copy.glob("*_normalizer_processor.safetensors"))
     arrays = load_file(file)
-    save_file({k.replace(key, f"{key}[/x]"): v for k, v in arrays.items()}, file)
+    save_file({k.replace(key, f"{key}{end}"): v for k, v in arrays.items()}, file)
     words = ["--checkpoint", str(copy)]
     main(["check", *words, "--batch", "1", "--json", str(tmp_path / "c.json")])
-    assert f"image of {key}[/x]" in capsys.readouterr().out
+    assert f"image of {key}{shown}" in capsys.readouterr().out
     assert main(["info", *words]) == 0
-    assert f"{key}[/x]" in capsys.readouterr().out
+    assert f"{key}{shown}" in capsys.readouterr().out
