@@ -59,6 +59,7 @@ class Checkpoint:
 
     # -- JSON -------------------------------------------------------------------------------
     def has(self, name: str) -> bool:
+        """Whether the directory has this file, or a link to one."""
         return (self.root / name).is_file()
 
     def json(self, name: str) -> dict[str, Any]:
@@ -119,6 +120,8 @@ class Checkpoint:
         return sum(path.stat().st_size for path in set(self.files.values()))
 
     def tensor(self, key: str) -> torch.Tensor:
+        """One weight, on the host, of the dtype that the file has. Raises PolicyError when there is
+        none of this key, with those most like it."""
         if key not in self.files:
             raise PolicyError(f"{self.root}: no weight {key!r}{_near(key, self.keys)}")
         with _open(self.files[key]) as file:

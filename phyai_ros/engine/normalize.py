@@ -32,6 +32,8 @@ class Normaliser(Protocol):
 
 
 class Identity:
+    """LeRobot's IDENTITY: numbers pass as they are."""
+
     def normalise(self, x: np.ndarray) -> np.ndarray:
         return x
 

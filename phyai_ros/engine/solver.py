@@ -159,9 +159,6 @@ class RtcIdentity(Guide):
     def __init__(self, target: torch.Tensor, weights: torch.Tensor, limit: float | None = None):
         self.target, self.weights, self.limit = target, weights, limit
 
-    def start(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
     def velocity(self, x: torch.Tensor, v: torch.Tensor, tau: float, steps: int) -> torch.Tensor:
         weight = rtc_weight(tau, self.limit if self.limit is not None else float(steps))
         error = (self.target - torch.add(x, v, alpha=1.0 - tau)) * self.weights

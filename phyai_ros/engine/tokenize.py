@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 
 class Tokenizer(Protocol):
+    """Text -> ids, whatever file it was read from."""
+
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """special: let the tokenizer add what it adds by itself (a BOS, say)."""
         ...

@@ -74,7 +74,9 @@ class ActionChunk:
 class FeatureSpec:
     """A named slice of the state or action vector, as the checkpoint groups it.
 
-    statistics: name (min, max, mean, std, q01, q99) -> [size], raw units.
+    size: columns. normalisation: the ecosystem's own word for the mode. relative: of an action,
+    whether the policy gives it relative to the state. statistics: name (min, max, mean, std, q01,
+    q99, q10, q90) -> [size], or one row a time step [steps, size]; raw units.
     """
 
     name: str
@@ -91,6 +93,9 @@ class PolicySpec:
     cameras: camera keys in the checkpoint's order. optional_cameras: those that may be absent.
     state, action: features in order; their sizes add up to the vector's length.
     state_names, action_names: one name a column where the checkpoint tells, else ``feature.i``.
+    checkpoint: its directory. embodiment: the chosen tag, None where there are none; embodiments:
+    all that could be. denoising_steps: evaluations of the network a request. model_action_dim:
+    columns that it works on, padding included.
     horizon: rows of a chunk. step: seconds between rows, None where the checkpoint does not say.
     guidance_methods: the handoff guidance the solver can do. trained_delay: most committed rows
     that ``rtc_trained`` may be given, 0 where the policy was not trained so.

@@ -52,6 +52,8 @@ def group_norm(channels: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Variant:
+    """blocks: of each of the four stages."""
+
     bottleneck: bool
     blocks: tuple[int, int, int, int]
 
@@ -71,6 +73,8 @@ def _conv(inputs: int, outputs: int, size: int, stride: int = 1, dilation: int =
 
 
 class BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions beside the input: [B, inputs, h, w] -> [B, width, h', w']."""
+
     expansion = 1
 
     def __init__(self, inputs: int, width: int, stride: int, dilation: int, norm: Norm):
@@ -87,6 +91,8 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
+    """1 x 1, 3 x 3 and 1 x 1 beside the input: [B, inputs, h, w] -> [B, 4 width, h', w']."""
+
     expansion = 4
 
     def __init__(self, inputs: int, width: int, stride: int, dilation: int, norm: Norm):

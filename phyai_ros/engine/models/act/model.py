@@ -70,6 +70,7 @@ class Attention(nn.Module):
         return split_heads(F.linear(x, weight, bias), self.heads)
 
     def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """q [B, heads, Lq, d], k and v [B, heads, Lk, d] -> [B, Lq, D]."""
         return self.out_proj(merge_heads(attention(q, k, v)))
 
     def forward(self, qk: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -88,6 +89,7 @@ class FeedForward(nn.Module):
         self.pre_norm = config.pre_norm
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, L, D] -> the same."""
         return self.linear2(self.activation(self.linear1(x)))
 
     def block(self, x: torch.Tensor, norm: nn.Module, branch: Branch) -> torch.Tensor:
@@ -98,6 +100,8 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(FeedForward):
+    """x [B, S, D] and positions [1, S, D] -> [B, S, D]."""
+
     def __init__(self, config: ActConfig):
         super().__init__(config)
         self.self_attn = Attention(config.dim_model, config.n_heads)
@@ -110,6 +114,9 @@ class EncoderLayer(FeedForward):
 
 
 class DecoderLayer(FeedForward):
+    """In two halves, for the first layer's up to its cross-attention is a constant: x [B, H, D] and
+    positions [1, H, D] -> x and queries [B, heads, H, D / heads] -> x."""
+
     def __init__(self, config: ActConfig):
         super().__init__(config)
         self.self_attn = Attention(config.dim_model, config.n_heads)
@@ -136,6 +143,8 @@ class DecoderLayer(FeedForward):
 
 
 class Encoder(nn.Module):
+    """The layers, and a norm behind them where they are pre-norm."""
+
     def __init__(self, config: ActConfig):
         super().__init__()
         self.layers = Stack[EncoderLayer](
@@ -150,6 +159,8 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
+    """The layers and their last norm; ``ActModel.decode`` runs them."""
+
     def __init__(self, config: ActConfig):
         super().__init__()
         self.layers = Stack[DecoderLayer](
@@ -214,6 +225,7 @@ class ActModel(nn.Module):
         return torch.cat(tokens, dim=1), torch.cat(positions, dim=1)
 
     def prefix(self, inputs: ActInputs, features: Sequence[torch.Tensor]) -> ActPrefix:
+        """Encoder, and keys and values of every cross-attention."""
         x, positions = self.tokens(inputs, features)
         memory = self.encoder(x, positions)
         placed = memory + positions
@@ -225,6 +237,7 @@ class ActModel(nn.Module):
         )
 
     def constants(self, steps: int) -> ActConstants:
+        """steps: not looked at, there is one pass."""
         positions = self.decoder_pos_embed.weight[None]
         residual, query = self.decoder.layers.at(0).before_cross(
             torch.zeros_like(positions), positions

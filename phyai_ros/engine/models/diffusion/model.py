@@ -86,6 +86,8 @@ class SpatialSoftmax(nn.Module):
 
 
 class ImageEncoder(nn.Module):
+    """ResNet, keypoints, a linear layer and relu."""
+
     def __init__(self, config: DiffusionConfig):
         super().__init__()
         self.backbone = ResNet(
@@ -104,6 +106,8 @@ class ImageEncoder(nn.Module):
 
 
 class DiffusionModel(nn.Module):
+    """One encoder a camera or one for all, and the U-Net."""
+
     def __init__(self, config: DiffusionConfig):
         super().__init__()
         self.config = config
@@ -130,6 +134,7 @@ class DiffusionModel(nn.Module):
         return self.rgb_encoder(images.flatten(0, 2)).unflatten(0, (batch, steps, cameras))
 
     def prefix(self, inputs: DiffusionInputs, features: torch.Tensor | None) -> DiffusionPrefix:
+        """features: ``vision``'s -> state, images and environment of every step, in one vector."""
         parts = [inputs.state, None if features is None else features.flatten(2), inputs.env]
         condition = torch.cat([p for p in parts if p is not None], dim=-1).flatten(1)
         return DiffusionPrefix(

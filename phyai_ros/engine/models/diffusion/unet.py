@@ -41,6 +41,8 @@ class ConvBlock(nn.Module):
 
 
 class ResidualBlock(nn.Module):
+    """Two ``ConvBlock``, modulated between them, beside a 1 x 1 convolution."""
+
     def __init__(self, inputs: int, outputs: int, config: DiffusionConfig):
         super().__init__()
         self.scales = config.use_film_scale_modulation

@@ -193,6 +193,7 @@ class GrootAdapter:
         return known
 
     def prompt(self, instruction: str) -> str:
+        """The instruction as the model's prompt has it; an empty one has words of its own."""
         return (
             formalise(instruction)
             if self.sidecars.formalize_language

@@ -49,6 +49,8 @@ _QWEN_2B = "Qwen/Qwen3-VL-2B"
 
 @dataclass(frozen=True)
 class TextConfig:
+    """Qwen3's sizes; layers: those that are kept. mrope_section: frequencies by axis."""
+
     hidden: int
     intermediate: int
     layers: int
@@ -63,6 +65,9 @@ class TextConfig:
 
 @dataclass(frozen=True)
 class VisionConfig:
+    """Qwen3-VL's tower; positions: entries of its square table. deepstack: its layers that the
+    language model gets features of."""
+
     depth: int
     hidden: int
     intermediate: int
@@ -83,6 +88,8 @@ class VisionConfig:
 
 @dataclass(frozen=True)
 class Backbone:
+    """Both, and the token ids that stand for an image and its ends."""
+
     text: TextConfig
     vision: VisionConfig
     image_token_id: int

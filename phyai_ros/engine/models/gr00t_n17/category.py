@@ -47,6 +47,8 @@ class CategoryLinear(nn.Module):
 
 
 class CategoryMlp(nn.Module):
+    """Two ``CategoryLinear``, see ``category_mlp``."""
+
     def __init__(self, categories: int, inputs: int, hidden: int, outputs: int):
         super().__init__()
         self.layer1 = CategoryLinear(categories, inputs, hidden)
@@ -57,6 +59,7 @@ class CategoryMlp(nn.Module):
 
 
 def category_mlp(x: torch.Tensor, chosen: tuple[Chosen, Chosen]) -> torch.Tensor:
+    """x [B, L, in] -> [B, L, out] through the chosen layers, relu between them."""
     return chosen[1](F.relu(chosen[0](x)))
 
 

@@ -66,6 +66,10 @@ class DitConfig:
 
 @dataclass(frozen=True)
 class GrootConfig:
+    """The whole model's sizes. horizon: rows that the head denoises. text_every: where they
+    alternate, of so many cross-attending blocks one reads words, the others images. buckets: of
+    flow time. noise_beta, noise_s: of training alone."""
+
     text: TextConfig
     vision: VisionConfig
     dit: DitConfig

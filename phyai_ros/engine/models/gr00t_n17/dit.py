@@ -26,6 +26,9 @@ Modulation = tuple[torch.Tensor, torch.Tensor]
 
 
 class Attention(nn.Module):
+    """Queries of [B, Lq, query], keys and values of a context [B, Lk, context or query];
+    diffusers' names."""
+
     def __init__(self, query: int, config: DitConfig, context: int | None = None):
         super().__init__()
         self.heads = config.heads
@@ -63,6 +66,8 @@ class _Projection(nn.Module):
 
 
 class FeedForward(nn.Module):
+    """[B, L, dim] -> the same; gelu (tanh) at four times the width."""
+
     def __init__(self, dim: int):
         super().__init__()
         self.net = nn.ModuleList(
@@ -114,6 +119,9 @@ class _AdaNorm(nn.Module):
 
 
 class ModulatedBlock(nn.Module):
+    """h + attn(AdaLN h), then h + ff(LN h), on the stream [B, 1 + horizon, inner]. context: width
+    of what it cross-attends to, None where it attends to itself."""
+
     def __init__(self, config: DitConfig, context: int | None):
         super().__init__()
         self.norm1 = _AdaNorm(config.inner)
@@ -170,6 +178,7 @@ class DiT(nn.Module):
             yield block
 
     def is_self(self, block: int) -> bool:
+        """Whether a block attends to the stream itself: every second one where they interleave."""
         return self.config.interleave and block % 2 == 1
 
     def timestep_embedding(self, buckets: torch.Tensor) -> torch.Tensor:
@@ -191,6 +200,7 @@ class DiT(nn.Module):
         return blocks, ((1 + scale).to(dtype), shift.to(dtype))
 
     def output(self, x: torch.Tensor, modulation: Modulation) -> torch.Tensor:
+        """x [B, 1 + horizon, inner], the last modulation -> [B, 1 + horizon, output]."""
         out: torch.Tensor = self.proj_out_2(ada_layer_norm(x, *modulation, _OUT_EPS))
         return out
 

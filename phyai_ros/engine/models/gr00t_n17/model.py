@@ -149,10 +149,12 @@ class GrootModel(nn.Module):
 
     # -- the runner's contract -----------------------------------------------------------------
     def vision(self, inputs: Inputs) -> Features:
+        """All images of the batch at once."""
         tokens, deepstack = self.visual(inputs.patches.to(self.dtype), inputs.layout.grids)
         return Features(tokens, deepstack)
 
     def prefix(self, inputs: Inputs, features: Features) -> Prefix:
+        """The language model, the head's layers over its tokens, and what the DiT reads of them."""
         layout, head = inputs.layout, self.action_head
         real = layout.real if layout.padded else None
         backbone = self.language_model(

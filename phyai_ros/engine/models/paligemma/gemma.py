@@ -172,14 +172,17 @@ class GemmaStack(nn.ModuleList):
 
 
 def rotate(x: torch.Tensor, positions: Rope) -> torch.Tensor:
+    """x [B, heads, T, head_dim] -> the same, rotated in float32, in x's dtype."""
     return rope_.rotate(x.float(), *positions).to(x.dtype)
 
 
 def extend(past: KeyValue | None, own: KeyValue) -> KeyValue:
+    """Keys and values of two pieces, one behind the other along T."""
     if past is None:
         return own
     return KeyValue(*(torch.cat(pair, dim=2) for pair in zip(past, own, strict=True)))
 
 
 def residual(x: torch.Tensor, branch: torch.Tensor, gate: torch.Tensor | None) -> torch.Tensor:
+    """x + branch, or x + branch * gate: x and branch [B, T, width], gate broadcast to them."""
     return x + branch if gate is None else torch.addcmul(x, branch.to(x.dtype), gate.to(x.dtype))

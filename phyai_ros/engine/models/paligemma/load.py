@@ -38,5 +38,6 @@ def load(
 
 
 def guidance_methods(config: FlowConfig) -> tuple[str, ...]:
+    """What a flow with a gradient can do, and what it was trained for."""
     trained = (guidance.RTC_TRAINED,) if config.trained_delay else ()
     return (guidance.RTC_IDENTITY, guidance.RTC_VJP, guidance.SEAM, *trained)

@@ -23,10 +23,12 @@ BINS = np.linspace(-1, 1, 257)[:-1]
 
 
 def clean(instruction: str) -> str:
+    """openpi's: no blanks around it, underscores and line ends are blanks."""
     return instruction.strip().replace("_", " ").replace("\n", " ")
 
 
 def lerobot_pi0(instruction: str, state: np.ndarray) -> Sequence[Piece]:
+    """The newline at its end is part of the one text."""
     return (Piece(instruction if instruction.endswith("\n") else instruction + "\n", True),)
 
 

@@ -15,6 +15,8 @@ from phyai_ros.engine.models.paligemma.gemma import KeyValue, extend, rope
 
 
 class Pi0(FlowPolicy):
+    """pi0's parts beside ``FlowPolicy``'s: the state's projection and the time MLP."""
+
     def __init__(self, config: FlowConfig):
         super().__init__(config, adaptive=False)
         width = config.expert.width

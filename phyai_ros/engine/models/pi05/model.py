@@ -18,6 +18,8 @@ from phyai_ros.engine.models.paligemma.gemma import AdaptiveRmsNorm
 
 
 class Pi05(FlowPolicy):
+    """pi0.5's parts beside ``FlowPolicy``'s: the MLP that conditions the norms on time."""
+
     def __init__(self, config: FlowConfig):
         super().__init__(config, adaptive=True)
         width = config.expert.width

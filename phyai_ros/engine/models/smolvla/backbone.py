@@ -28,6 +28,8 @@ Rotary = tuple[torch.Tensor, torch.Tensor]
 
 
 class VisionAttention(nn.Module):
+    """[B, patches, hidden] -> the same; every patch sees every patch."""
+
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.heads = config.num_attention_heads
@@ -40,6 +42,8 @@ class VisionAttention(nn.Module):
 
 
 class VisionMlp(nn.Module):
+    """[B, patches, hidden] -> the same; gelu (tanh)."""
+
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.fc1 = nn.Linear(config.hidden_size, config.intermediate_size)
@@ -50,6 +54,8 @@ class VisionMlp(nn.Module):
 
 
 class VisionLayer(nn.Module):
+    """Pre-norm attention and MLP, [B, patches, hidden] -> the same."""
+
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.layer_norm1 = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
@@ -73,6 +79,8 @@ def position_line(side: int, trained: int) -> list[int]:
 
 
 class VisionEmbeddings(nn.Module):
+    """[B, 3, S, S] -> patches with their positions, [B, patches, hidden]."""
+
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.patch_embedding = nn.Conv2d(
@@ -97,6 +105,8 @@ class VisionEmbeddings(nn.Module):
 
 
 class VisionEncoder(nn.Module):
+    """The layers in order."""
+
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.layers = Stack[VisionLayer](
@@ -166,6 +176,8 @@ class DecoderAttention(nn.Module):
 
 
 class GatedMlp(nn.Module):
+    """down(silu(gate(x)) * up(x)), [B, L, hidden] -> the same."""
+
     def __init__(self, hidden: int, intermediate: int):
         super().__init__()
         self.gate_proj = nn.Linear(hidden, intermediate, bias=False)
@@ -178,6 +190,8 @@ class GatedMlp(nn.Module):
 
 
 class RmsNorm(nn.Module):
+    """weight * x / rms(x), statistics in float32; x's dtype."""
+
     def __init__(self, hidden: int, eps: float):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(hidden))

@@ -107,6 +107,8 @@ class SmolVlaConstants:
 
 
 class TextModel(nn.Module):
+    """Words' embeddings and the backbone's kept layers; its norm is in no path here."""
+
     def __init__(self, config: SmolVlaConfig):
         super().__init__()
         text = config.vlm.text
