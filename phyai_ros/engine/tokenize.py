@@ -117,16 +117,29 @@ def _in_directory(place: Path, root: Path) -> Tokenizer | None:
     return None
 
 
-class Limit:
-    """Cuts prompts to ``most`` tokens, as the references do, and says so once. checkpoint: named in
-    that warning."""
+def check_known(ids: Sequence[int], vocabulary: int, text: str) -> None:
+    """Raises PolicyError for a token that the model has no embedding of: tokenizers may know more
+    than the model does (PaliGemma's has an ``<image>``), and on a GPU an index out of range ends
+    the process's use of it. text: what ``ids`` are of."""
+    most = max(ids, default=0)
+    if most >= vocabulary:
+        raise PolicyError(
+            f"instruction: expected tokens below the model's {vocabulary}, found {most} in "
+            f"{text[:200]!r}"
+        )
 
-    def __init__(self, most: int, checkpoint: str):
-        self.most, self._checkpoint = most, checkpoint
+
+class Limit:
+    """Cuts prompts to ``most`` tokens, as the references do, and says so once. vocabulary: as for
+    ``check_known``. checkpoint: named in that warning."""
+
+    def __init__(self, most: int, vocabulary: int, checkpoint: str):
+        self.most, self._vocabulary, self._checkpoint = most, vocabulary, checkpoint
         self._warned = False
 
     def cut(self, ids: list[int], text: str) -> list[int]:
-        """text: what ``ids`` are of."""
+        """text: what ``ids`` are of. Raises what ``check_known`` raises."""
+        check_known(ids[: self.most], self._vocabulary, text)
         if len(ids) > self.most and not self._warned:
             self._warned = True
             _log.warning(

@@ -223,6 +223,25 @@ def test_an_instruction_that_is_no_text(made):
             policy.infer(request(policy.spec, words))
 
 
+def test_an_instruction_with_a_token_that_the_model_does_not_have(damaged):
+    """PaliGemma's tokenizer has an ``<image>`` behind the model's last word; on a GPU an index out
+    of range would end the process's use of it."""
+    _, root = damaged
+    if not (root / "tokenizer.json").is_file():
+        return  # it takes no instruction
+    content = json.loads((root / "tokenizer.json").read_text())
+    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    last = max(token["id"] for token in content["added_tokens"])
+    for i in range(1, 900):  # more than any of these models knows
+        token = {"id": last + i, "content": f"xyz{i}image", "special": True}
+        content["added_tokens"].append(token | dict.fromkeys(flags, False))
+    (root / "tokenizer.json").write_text(json.dumps(content))
+    policy = load_policy(root)
+    policy.infer(request(policy.spec))
+    with pytest.raises(PolicyError, match=r"instruction: expected tokens below the model's \d+"):
+        policy.infer(request(policy.spec, "look at xyz899image there"))
+
+
 def test_an_instruction_in_any_script_is_answered(made):
     policy = made[2]
     for words in ("", " ", "\n", "把红色方块放进碗里", "vär så god, ta röda klossen", "🤖🟥"):

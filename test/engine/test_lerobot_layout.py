@@ -141,12 +141,20 @@ def _bad_shape(directory: Path) -> None:
     )
 
 
+def _channels_last(directory: Path) -> None:
+    edit(
+        directory / "config.json",
+        lambda c: c["input_features"]["observation.images.top"].update(shape=[64, 96, 3]),
+    )
+
+
 def _broken_json(directory: Path) -> None:
     (directory / "policy_postprocessor.json").write_text("{")
 
 
 def read_everything(directory: Path) -> None:
     layout = read_layout(directory)
+    assert layout.camera_sizes
     layout.state_specs()
     layout.action_specs()
 
@@ -165,6 +173,7 @@ def read_everything(directory: Path) -> None:
         (_unknown_mode, ["policy_preprocessor.json: norm_map[STATE]", "MEDIAN", "QUANTILES"]),
         (_no_normalizer, ["normalizer_processor", "to_batch_processor"]),
         (_bad_shape, ["observation.state", "[7, 1]"]),
+        (_channels_last, ["observation.images.top.shape", "[3, height, width]", "[64, 96, 3]"]),
         (_broken_json, ["policy_postprocessor.json", "not valid JSON"]),
     ],
 )

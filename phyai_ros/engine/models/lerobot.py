@@ -117,7 +117,14 @@ class Layout:
 
     @property
     def camera_sizes(self) -> dict[str, tuple[int, int]]:
-        """Camera key -> (height, width) of the images that the policy was trained with."""
+        """Camera key -> (height, width) of the images that the policy was trained with. Raises
+        PolicyError where a shape has its channels elsewhere than in front."""
+        for f in self.inputs:
+            if f.kind == "VISUAL" and f.shape[0] != 3:
+                raise PolicyError(
+                    f"{self.directory / CONFIG}: input_features.{f.key}.shape: expected "
+                    f"[3, height, width], found {list(f.shape)}"
+                )
         return {f.key: (f.shape[1], f.shape[2]) for f in self.inputs if f.kind == "VISUAL"}
 
     @property

@@ -210,6 +210,7 @@ class GrootAdapter:
                 for text, grids in rows
             ]
             for (text, grids), row in zip(rows, tokens, strict=True):
+                tokenize.check_known(row, self.config.text.vocab, text)
                 images = sum(h * w // merge**2 for h, w in grids)
                 if row.count(self.config.image_token_id) != images:
                     raise PolicyError(

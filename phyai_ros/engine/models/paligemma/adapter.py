@@ -83,7 +83,8 @@ class FlowAdapter:
         self.spec = spec
         self.model = model
         self.transforms = transforms
-        self._limit = tokenize.Limit(transforms.max_tokens, spec.checkpoint)
+        vocabulary = model.config.language.vocabulary
+        self._limit = tokenize.Limit(transforms.max_tokens, vocabulary, spec.checkpoint)
         self._relative = np.flatnonzero(transforms.relative)
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""

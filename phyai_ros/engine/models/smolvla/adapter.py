@@ -86,7 +86,7 @@ class SmolVlaAdapter:
             for key in spec.cameras
         }
         most = spec.max_prompt_tokens or model.config.tokenizer_max_length
-        self._limit = tokenize.Limit(most, spec.checkpoint)
+        self._limit = tokenize.Limit(most, model.config.vlm.text.vocab_size, spec.checkpoint)
         self.token_lengths: tuple[int, ...] = ()
         """Captured prompt lengths, rising; empty where nothing is captured."""
 
