@@ -18,6 +18,8 @@ GRIPPER_MOVED = 0.05
 """Share of its travel by which a gripper must be elsewhere to have been moved."""
 LEFT_ALONE = "was moved, so nothing is commanded"
 """In the reason of a standstill in which something else moved the arm."""
+STOPPED_SHORT = "was stopped short of its command, and is held where it is"
+"""In the reason of a standstill in which an arm gave way to what stops it."""
 UNSEEN = "where the arm is is not known, so nothing is commanded"
 """In the reason of a standstill without joint states."""
 BLIND = 1.0
@@ -56,6 +58,8 @@ class Motion:
         self._plan: Plan | None = None  # of the newest tick, whatever was decided since
         self._settled, self._stood = False, 0
         self._blind: float | None = None
+        self._leapt, self._gave_way = False, False
+        self._far = 2.0 * np.broadcast_to(config.tracking_tolerance, len(limits.names))
 
     # -- what is measured --------------------------------------------------------------------
 
@@ -88,6 +92,7 @@ class Motion:
         if self.tracking is None:
             return ""
         if not moving:
+            self._leapt |= self.tracking.leapt
             self.tracking.clear()
             return ""
         trouble = self.tracking.look(measured)
@@ -124,6 +129,7 @@ class Motion:
     def step(self, row: np.ndarray, tick: int) -> tuple[np.ndarray, bool, bool]:
         """-> command, whether the guard changed it, whether it is still on the ramp."""
         self._settled, self._stood, self._blind = False, 0, None
+        self._leapt, self._gave_way = False, False
         positions, limited = self.guard.step(self._ramp.blend(row, tick))
         self._note()
         return positions, limited, self._ramp.active(tick)
@@ -134,12 +140,16 @@ class Motion:
         of it, for people."""
         if self.guard.last is None:
             return None, ""
+        if self._seen is not None and self._measured is not None:
+            leaps = np.abs(self._seen - self._measured) > self._far
+            self._leapt |= bool((leaps & ~self._held).any())
+        words = ""
         if self.guard.standing:
-            moved = "" if release else self._moved(self.guard.last, wall)
-            if release or moved:
+            words = "" if release else self._moved(self.guard.last, wall)
+            if release or (words and self.guard.standing):
                 self.let_go()
-                return None, moved
-        return self.guard.brake(), ""
+                return None, words
+        return self.guard.brake(), words
 
     def _moved(self, command: np.ndarray, wall: float) -> str:
         """Whether a standing arm was moved by something else (by hand, by its own safety), which
@@ -147,16 +157,24 @@ class Motion:
         if self._seen is None:
             return self._unseen(wall)
         self._blind = None
-        away = np.abs(self._seen - command) > self._config.tracking_tolerance
-        away &= ~self._held  # a gripper on an object never gets there
+        # A gripper on an object never gets there.
+        off = np.where(self._held, 0.0, np.abs(self._seen - command))
+        away = off > self._config.tracking_tolerance
         self._stood += 1
         if not away.any():
-            self._settled = True
+            self._settled, self._leapt = True, False
             return ""
         if not self._arrived:
             return ""
+        name = self.guard.limits.names[int(away.argmax())]
+        never = not (self._settled or self._leapt or self._gave_way)
+        if never and self.tracking is not None and (off > self._far).any():
+            # Something stops it, and is pressed by it. One that is less far off may sag by that.
+            self._gave_way, self._stood = True, 0
+            self.guard.give_way(np.where(away, self._seen, np.nan))
+            return f"; {name} {STOPPED_SHORT}"
         self._counters.rebases += 1
-        return f"; {self.guard.limits.names[int(away.argmax())]} {LEFT_ALONE}"
+        return f"; {name} {LEFT_ALONE}"
 
     @property
     def _arrived(self) -> bool:

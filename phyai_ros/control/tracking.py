@@ -52,7 +52,8 @@ class TrackingWatch:
         self._off = 0
         self.stopped_at = np.full(len(names), np.nan)
         self._before: np.ndarray | None = None
-        self._leapt = False
+        self.leapt = False
+        """Whether the measurement leapt off the commands; only while it is off."""
 
     def sent(self, command: np.ndarray) -> None:
         """command: [joints], of one tick."""
@@ -66,7 +67,7 @@ class TrackingWatch:
         before, self._before = self._before, measured
         nearest = float((np.abs(measured - self._sent[-1]) * self._per_tolerance).max())
         if nearest <= 1.0:  # most ticks; not where anything is no number
-            self.error, self._off, self._leapt = nearest, 0, False
+            self.error, self._off, self.leapt = nearest, 0, False
             return ""
         span = np.array(self._sent)
         outside = np.maximum(span.min(axis=0) - measured, measured - span.max(axis=0))
@@ -76,15 +77,15 @@ class TrackingWatch:
         worst = int(share.argmax())
         self.error = float(share[worst])
         if self.error <= 1.0:
-            self._off, self._leapt = 0, False
+            self._off, self.leapt = 0, False
             return ""
         self._off += 1
         if before is not None:
-            self._leapt |= not (np.abs(measured - before) <= self._tolerance).all()
+            self.leapt |= not (np.abs(measured - before) <= self._tolerance).all()
         if self._off < self._ticks:
             return ""
         self.count += 1
-        self.stopped_at = np.where((share > ASTRAY) & (not self._leapt), measured, np.nan)
+        self.stopped_at = np.where((share > ASTRAY) & (not self.leapt), measured, np.nan)
         unit = self._units[worst]
         return (
             f"{self._names[worst]} is {outside[worst]:.3g} {unit} from all commands of the last "
@@ -96,4 +97,4 @@ class TrackingWatch:
         """Nothing is commanded, or from another place."""
         self._sent.clear()
         self._off, self.error = 0, 0.0
-        self._before, self._leapt = None, False
+        self._before, self.leapt = None, False

@@ -44,7 +44,7 @@ event = st.one_of(
     st.tuples(st.just("instruction"), st.sampled_from(["red", "blue"])),
     st.tuples(st.just("blind"), st.booleans()),
     st.tuples(st.just("push"), st.floats(-2.9, 2.9)),
-    st.tuples(st.just("stuck"), st.integers(1, 10)),
+    st.tuples(st.just("stuck"), st.integers(1, 40)),
     st.tuples(st.just("measure_nan")),
 )
 
@@ -73,10 +73,10 @@ class Machine:
     def tick(self, measured=None):
         if measured is None and not self.blind:
             measured = self.measured
-        rebases, held = self.handoff.counters.rebases, self.handoff.tracking.count
+        rebases = self.handoff.counters.rebases
         command = self.handoff.tick(self.now, measured)
-        if self.handoff.tracking.count > held:
-            self.back = self.handoff.tracking.stopped_at
+        if self.handoff.guard._back is not None:
+            self.back = np.array(self.handoff.guard._back)
         if command.state in MOVING or command.positions is None:
             self.back = np.full(2, np.nan)
         self.check(command, self.handoff.counters.rebases > rebases)
@@ -230,3 +230,19 @@ def test_the_events_do_reach_an_arm_that_does_not_follow():
     machine.apply(("stuck", 8))
     assert machine.handoff.tracking.count == 1
     assert machine.handoff.state is State.HOLDING
+
+
+def test_the_events_do_reach_an_arm_that_is_stopped_as_its_plan_ends():
+    machine = Machine("replace", 1)
+    for _ in range(4):
+        machine.apply(("drive", 0.07, 4))
+    machine.apply(("drive", 0.07, 0))
+    machine.apply(("tick", 2))
+    machine.apply(("hold",))
+    machine.apply(("tick", 1))
+    there = machine.measured - np.array([0.12, 0.0])
+    machine.tick(there)
+    for _ in range(40):
+        machine.tick(there - np.array([0.12, 0.0]))
+    assert machine.handoff.tracking.count == 0
+    assert "stopped short of its command" in machine.handoff.tick(machine.now, None).reason

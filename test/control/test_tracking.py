@@ -177,6 +177,52 @@ def test_a_blocked_arm_is_pressed_no_longer_and_its_gripper_keeps_its_grip():
     assert grip_after < -0.1  # it squeezes
 
 
+@pytest.mark.parametrize("end", ["hold", "starved"])
+def test_so_is_one_that_was_stopped_just_before_its_plan_ended(end):
+    """It was let go of after a second, and a controller that keeps the last command pressed on."""
+    arm = Pressed()
+    while (command := arm.tick().positions) is None or command[1] < 0.75:
+        pass
+    assert arm.run.handoff.tracking.count == 0
+    if end == "hold":
+        arm.run.handoff.hold("held by a person")
+    else:
+        arm.run.handoff.set_instruction("another", arm.run.now)
+    arm.run.delay = lambda n: None
+    commands = [arm.tick() for _ in range(60)]
+    positions = np.stack([c.positions for c in commands])
+    assert within(positions[:, 1:2], arm.run.period)
+    assert positions[0, 1] > 0.75
+    assert positions[-1, 1] == pytest.approx(0.5, abs=1e-6)
+    assert {c.state for c in commands} == {State.HOLDING}
+    assert "b was stopped short of its command, and is held where it is" in commands[-1].reason
+    arm.where = lambda command: np.array([*command[:1], 0.0, *command[2:]])  # by hand, then
+    assert [arm.tick().positions for _ in range(2)][-1] is None
+    assert arm.run.handoff.counters.rebases == 1
+
+
+def test_an_arm_that_sags_is_not_followed_down():
+    """Each time that it stood it would have been commanded lower."""
+    arm = Pressed()
+    arm.where = lambda command: command - np.array([0.0, 0.0, 0.15, 0.0])
+    for _ in range(40):
+        arm.tick()
+    arm.run.handoff.hold("held by a person")
+    sent = [c.positions[2] for _ in range(60) if (c := arm.tick()).positions is not None]
+    assert sent == pytest.approx([0.0] * len(sent), abs=1e-9)
+
+
+def test_one_that_is_measured_elsewhere_all_at_once_as_it_stops_is_let_go_of():
+    arm = Pressed()
+    arm.where = lambda command: command
+    arm.run.run(40)
+    arm.run.handoff.hold("held by a person")
+    arm.where = lambda command: command - np.array([0.0, 0.9, 0.0, 0.0])
+    sent = [c.positions[1] for _ in range(60) if (c := arm.tick()).positions is not None]
+    assert (np.diff(sent) >= 0.0).all()
+    assert arm.run.handoff.guard.last is None
+
+
 def test_no_joint_is_taken_to_where_a_measurement_leaps():
     """An encoder that slips, another arm's driver: the arm may never have been there."""
     arm = Pressed()
