@@ -76,3 +76,17 @@ def test_a_checkpoint_that_loading_would_refuse_is_refused(capsys, tmp_path):
     assert "no such directory" in err
     status, _, err = info(capsys, GOLDEN / "act", "--family", "pi0")
     assert status == 1
+
+
+def test_a_warning_about_a_checkpoint_is_said_once(capsys, caplog, tmp_path):
+    """It is built in every precision; four times the same words would be read by nobody."""
+    checkpoint = shutil.copytree(GOLDEN / "pi05", tmp_path / "pi05")
+    file = checkpoint / "policy_preprocessor.json"
+    content = json.loads(file.read_text())
+    relative = "relative_actions_processor"
+    content["steps"] = [s for s in content["steps"] if s["registry_name"] != relative]
+    file.write_text(json.dumps(content))
+    assert info(capsys, checkpoint)[0] == 0
+    said = [r.getMessage() for r in caplog.records if "older LeRobot" in r.getMessage()]
+    assert len(said) == 1
+    assert str(file) in said[0]

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.fields import flag
 from phyai_ros.engine.models.gr00t_n17.sidecars import PUBLISHED_IDS, Sidecars, choose
@@ -36,11 +37,10 @@ def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
     tag = choose(embodiment, (str(pack.config.get("embodiment_tag", "new_embodiment")),), where)
     ids = pack.config.get("embodiment_mapping") or PUBLISHED_IDS
     if tag not in ids:
-        _log.warning(
-            "%s: embodiment_mapping has no %r; weight row 0, as lerobot trains it; there are: %s",
-            where,
-            tag,
-            ", ".join(ids),
+        notices.once(
+            _log,
+            f"{where}: embodiment_mapping has no {tag!r}; weight row 0, as lerobot trains it; "
+            f"there are: {', '.join(ids)}",
         )
     grouped = layout.postprocessor.find(_DECODE)
     libero = _libero(checkpoint, tag)

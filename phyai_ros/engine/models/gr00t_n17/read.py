@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.gr00t_n17 import lerobot_sidecars
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
@@ -62,12 +63,12 @@ def _lerobot_config(checkpoint: Checkpoint) -> dict[str, Any]:
     if path.is_absolute() and (path / "config.json").is_file():
         base = Checkpoint(path).config
     elif path.is_absolute():
-        _log.warning(
-            "%s: base_model_path %s is not here, and what the weights do not tell (heads, %s) is "
-            "taken to be as in the published GR00T N1.7; set it to where the base model is",
-            checkpoint.root / "config.json",
-            path,
-            "action_horizon, attend_text_every_n_blocks, num_timestep_buckets",
+        notices.once(
+            _log,
+            f"{checkpoint.root / 'config.json'}: base_model_path {path} is not here, and what the "
+            "weights do not tell (heads, action_horizon, attend_text_every_n_blocks, "
+            "num_timestep_buckets) is taken to be as in the published GR00T N1.7; set it to where "
+            "the base model is",
         )
     config = {**base, **_from_shapes(checkpoint, base)}
     for key in ("num_inference_timesteps", "rtc_ramp_rate"):

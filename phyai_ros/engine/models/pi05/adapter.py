@@ -7,7 +7,9 @@ import logging
 
 import torch
 
+from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.fields import whole
 from phyai_ros.engine.models.lerobot import Layout
 from phyai_ros.engine.models.paligemma import load as load_
 from phyai_ros.engine.models.paligemma.adapter import FlowAdapter
@@ -28,13 +30,13 @@ def lerobot_prompt(layout: Layout) -> Prompt:
         raise PolicyError(f"{step.file}: {_STEP}.include_state_in_prompt false is not supported")
     width = step.config.get("max_state_dim")
     if width is not None:
-        return pi05_padded(int(width))
+        return pi05_padded(whole(width, f"{layout.preprocessor.file}: {_STEP}.max_state_dim"))
     if layout.preprocessor.find("relative_actions_processor") is None:
-        _log.warning(
-            "%s was written by an older LeRobot. If the policy was trained with 0.4, which padded "
-            'the state in the prompt, put "max_state_dim": 32 into the config of the step %s',
-            layout.preprocessor.file,
-            _STEP,
+        notices.once(
+            _log,
+            f"{layout.preprocessor.file} was written by an older LeRobot. If the policy was "
+            "trained with 0.4, which padded the state in the prompt, put "
+            f'"max_state_dim": 32 into the config of the step {_STEP}',
         )
     return pi05
 
