@@ -115,14 +115,20 @@ def recorded(directory: Path, spec_of: Callable[[str | None], PolicySpec]) -> li
     listed, arrays = _read(directory)
     found: list[Recorded] = []
     for case in listed:
-        name = str(case["name"])
+        name = case["name"]
         data = {
             k.removeprefix(name + "."): v for k, v in arrays.items() if k.startswith(name + ".")
         }
-        if "e2e.state" in data:
-            found.append(_single(case, data, spec_of(case.get("embodiment_tag"))))
-        elif "rollout.state" in data:
-            found += _rollout(case, data, spec_of(None))
+        try:
+            if "e2e.state" in data:
+                found.append(_single(case, data, spec_of(case.get("embodiment_tag"))))
+            elif "rollout.state" in data:
+                found += _rollout(case, data, spec_of(None))
+        except KeyError as error:
+            raise PolicyError(
+                f"{directory}/cases.safetensors: case {name!r}: no tensor {error}; there are: "
+                f"{', '.join(sorted(data))}"
+            ) from None
     if not found:
         raise PolicyError(
             f"{directory}: no end-to-end case; expected tensors e2e.raw.<camera>, e2e.state, "
@@ -140,11 +146,18 @@ def _own_error(value: float | dict[str, float]) -> float:
 def _read(directory: Path) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
     try:
         listed = json.loads((directory / "cases.json").read_text())["cases"]
-        return listed, load_file(directory / "cases.safetensors")
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        arrays = load_file(directory / "cases.safetensors")
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise PolicyError(
             f"{directory}: no fixture with cases.json and cases.safetensors: {error}"
         ) from None
+    for case in listed:
+        if not isinstance(case, dict) or not isinstance(case.get("name"), str):
+            raise PolicyError(
+                f"{directory}/cases.json: cases: expected objects with a name, found "
+                f"{str(case)[:100]}"
+            )
+    return listed, arrays
 
 
 _NORMALISED = ("e2e.action_chunk_normalised", "e2e.action_normalised", "e2e.actions_normalised")

@@ -260,3 +260,28 @@ def test_names_are_shown_as_they_are_and_command_nothing(tmp_path, copy, capsys,
     assert f"image of {key}{shown}" in capsys.readouterr().out
     assert main(["info", *words]) == 0
     assert f"{key}{shown}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (
+            lambda cases, arrays: arrays.pop("case3.e2e.action_chunk"),
+            "no tensor 'e2e.action'; ther",
+        ),
+        (
+            lambda cases, arrays: cases.append({"id": 7}),
+            "expected objects with a name, found {'id'",
+        ),
+        (lambda cases, arrays: cases.append(7), "expected objects with a name, found 7"),
+    ],
+)
+def test_a_fixture_of_which_something_is_missing_is_told_by_name(tmp_path, copy, damage, says):
+    content = json.loads((copy / "cases.json").read_text())
+    arrays = load_file(copy / "cases.safetensors")
+    damage(content["cases"], arrays)
+    (copy / "cases.json").write_text(json.dumps(content))
+    save_file(arrays, copy / "cases.safetensors")
+    status, result = check(tmp_path, "--checkpoint", GOLDEN / "act", "--fixture", copy)
+    assert status == 1
+    assert says in result["rows"][-1]["note"]
