@@ -57,11 +57,12 @@ without a word. What only training reads is not looked at.
 | LeRobot's, all | normalisation by any mode, a feature each, zero ranges, \
 `normalize_observation_keys`; relative actions with excluded joints; a tokenizer saved with the \
 policy; vectors beside `observation.state`, `observation.environment_state` and `action`, which \
-its models do not read | processor steps that are not done here; prompts that are not cut |
+its models do not read | processor steps that are not done here; prompts that are not cut; PEFT \
+adapters |
 | `pi0`, `pi05` | camera counts, `empty_cameras`, image sizes, steps, periods of the time \
 embedding, grouped heads of any number, tied or untied embeddings | images normalised other than \
 by IDENTITY; language model and expert of different depth, heads or head size; visual or \
-proprioceptive memory; PEFT adapters |
+proprioceptive memory |
 | openpi's layout | absent cameras in their slots, padded statistics, `use_quantile_norm`, \
 `discrete_state_input`, `delta_action_mask`, `max_token_len`, `num_steps` in config.json | \
 several assets with none chosen |

@@ -194,6 +194,7 @@ def test_the_published_size_builds():
         ({"vision_backbone": "vit"}, "vision_backbone is 'vit'.*resnet18"),
         ({"feedforward_activation": "glu"}, "feedforward_activation is 'glu'.*gelu"),
         ({"n_heads": 3}, "dim_model 32"),
+        ({"n_obs_steps": 2}, "n_obs_steps: expected 1, found 2"),
         ({"n_action_steps": 11}, r"n_action_steps 11 must be 1\.\.10"),
         ({"replace_final_stride_with_dilation": True}, "bottleneck"),
     ],

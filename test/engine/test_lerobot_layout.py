@@ -259,3 +259,12 @@ def test_observations_that_the_normaliser_leaves_out_are_not_normalised(tmp_path
     after = policy.adapter.prepare([given])
     assert torch.equal(after.images[0], before.images[0])
     assert not torch.equal(after.images[1], before.images[1])
+
+
+@pytest.mark.parametrize("fixture", ["act", "diffusion", "pi05", "smolvla"])
+def test_weights_that_an_adapter_belongs_to_are_refused(tmp_path, fixture):
+    """Alone they are another policy."""
+    root = Path(shutil.copytree(GOLDEN / fixture, tmp_path / fixture))
+    edit(root / "config.json", lambda c: c.update(use_peft=True))
+    with pytest.raises(PolicyError, match=r"config.json: use_peft is True: .*merge it into them"):
+        load_policy(root)

@@ -225,6 +225,11 @@ def read_layout(
     directory = Path(directory)
     config_file = directory / CONFIG
     config = read_json(config_file) if config is None else config
+    if config.get("use_peft"):
+        raise PolicyError(
+            f"{config_file}: use_peft is {config['use_peft']!r}: the weights here lack what the "
+            "adapter changes; merge it into them, and set use_peft to false"
+        )
     inputs = _features(config, "input_features", config_file)
     outputs = _features(config, "output_features", config_file)
     pipelines = None

@@ -53,6 +53,8 @@ class ActConfig:
         known = {f.name for f in fields(cls)} - {
             "cameras", "state_dim", "env_dim", "action_dim", "backbone_width",
         }  # fmt: skip
+        if config.get("n_obs_steps", 1) != 1:
+            raise PolicyError(f"{where}: n_obs_steps: expected 1, found {config['n_obs_steps']!r}")
         values = {k: v for k, v in config.items() if k in known}
         # LeRobot declares a whole number: a config that it has read once has 0 for false.
         if type(dilates := values.get("replace_final_stride_with_dilation")) is int:

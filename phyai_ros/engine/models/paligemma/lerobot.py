@@ -23,7 +23,7 @@ from phyai_ros.engine.models.paligemma.config import (
 from phyai_ros.engine.models.paligemma.family import FlowFamily
 from phyai_ros.engine.types import PolicyError, PolicySpec
 
-_UNSUPPORTED = ("use_visual_memory", "use_proprioceptive_memory", "use_peft")
+_UNSUPPORTED = ("use_visual_memory", "use_proprioceptive_memory")
 
 
 def read(family: FlowFamily, checkpoint: Checkpoint) -> tuple[FlowConfig, PolicySpec, Transforms]:
