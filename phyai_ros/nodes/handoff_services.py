@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes.control_loop import ControlLoop
-from phyai_ros.nodes.holds import Holds
+from phyai_ros.nodes.holds import HELD, Holds
 
 PATIENCE = 1.0
 """Seconds that the control thread may take to do what was asked."""
@@ -40,7 +40,7 @@ class HandoffServices:
         self._running, self._on_reset = running, on_reset
 
         def hold(now: float) -> None:
-            holds.hold("held by service")
+            holds.hold(HELD)
 
         works = {"hold": hold, "resume": holds.resume, "reset": holds.reset}
         self._services = [self._serve(name, work) for name, work in works.items()]

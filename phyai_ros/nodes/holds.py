@@ -9,6 +9,9 @@ import numpy as np
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes.outputs import Output
 
+HELD = "held by service"
+"""The reason of a person's hold, for people and for who must not lift it."""
+
 
 class Holds:
     """The arm moves again when nobody holds it any more; the handoff's hold, only a person lifts.
@@ -68,7 +71,7 @@ class Holds:
         if self.blocked:
             self._hold_free()
         elif self._asked or self._handoff.off_course:
-            self._handoff.hold(self._handoff.off_course or "held by service")
+            self._handoff.hold(self._handoff.off_course or HELD)
         else:
             self._handoff.resume(now)
 

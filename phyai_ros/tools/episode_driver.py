@@ -11,7 +11,9 @@ from typing import Any
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from phyai_ros.control.states import State
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.holds import HELD
 from phyai_ros.tools.recorder import Recorder
 from phyai_ros.tools.recording import ACTING, Episode, Frame
 
@@ -52,6 +54,14 @@ class EpisodeDriver:
     def current(self) -> Episode | None:
         episodes = self._recorder.recording.episodes
         return episodes[-1] if episodes and episodes[-1].end is None else None
+
+    @property
+    def held(self) -> bool:
+        """Whether a person holds the arm, asked between two episodes: the driver's own hold begins
+        and ends within ``next``, whose reset would lift theirs too."""
+        ticks = self._recorder.recording.ticks
+        holding = bool(ticks) and ticks[-1].state is State.HOLDING
+        return holding and self._recorder.reason.startswith(HELD)
 
     @property
     def announced(self) -> bool:

@@ -33,6 +33,8 @@ STARTUP = 120.0
 
 WRITTEN = ("report.json", "timeline.png", "filmstrip.png")
 
+_HELD = "the arm is held by service: the next episode begins after handoff_node/resume or /reset"
+
 PATIENCE = 15.0
 """After so many seconds without a command it is said what is missing, also without a terminal."""
 
@@ -233,10 +235,13 @@ class _Watch:
                 done = len(self.recorder.recording.episodes)
                 if self._enough(passed, done):
                     return None
-                try:
-                    self._driver.next()
-                except DriverError as error:
-                    return str(error)
+                if self._driver.held:
+                    self._progress.note(_HELD)
+                else:
+                    try:
+                        self._driver.next()
+                    except DriverError as error:
+                        return str(error)
             self._spin(0.1)
         return reason
 

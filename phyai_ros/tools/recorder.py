@@ -52,6 +52,8 @@ class Recorder:
         self.statuses: dict[str, str] = {}
         """Newest message of every diagnostic status, for people."""
         self.levels: dict[str, int] = {}
+        self.reason = ""
+        """Of the newest tick's state."""
         self._shared_since: float | None = None
         clock = node.get_clock()
         self.now = RosSeconds(clock)
@@ -81,6 +83,7 @@ class Recorder:
 
     def _on_state(self, m: HandoffState, info: Mapping[str, int]) -> None:
         self.recording.ticks.append(recorded.tick(m, sent(info)))
+        self.reason = m.reason
 
     def _on_chunk(self, m: ActionChunk, info: Mapping[str, int]) -> None:
         # Simulated time has no publication time; then the moment of arrival has to do.

@@ -99,6 +99,20 @@ def test_a_second_system_in_the_domain_is_refused_and_the_first_goes_on(tmp_path
     assert len(run.report()["problems"]) == 1, "anything but the Ctrl-C"
 
 
+def test_a_persons_hold_outlasts_the_episode(tmp_path, watcher):
+    with start(tmp_path, *RUN) as run:
+        watcher.wait_until_executing(run)
+        watcher.call(run, "handoff_node/hold")
+        watcher.wait_for(run, lambda s: "next episode begins after" in run.text(), "the episode")
+        heard = len(watcher.states)
+        watcher.wait_for(run, lambda s: len(watcher.states) > heard + 40, "two seconds of states")
+        assert {s.state for s in watcher.states[heard:]} == {HandoffState.HOLDING}
+        watcher.call(run, "handoff_node/resume")
+        watcher.wait_until_executing(run)
+        run.process.send_signal(signal.SIGINT)
+        run.finish()
+
+
 def test_a_killed_up_takes_its_nodes_along(tmp_path, watcher):
     with start(tmp_path, *RUN) as run:
         watcher.wait_until_executing(run)

@@ -14,6 +14,7 @@ import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
 
 from phyai_ros import robots
 from phyai_ros.msg import HandoffState
@@ -134,6 +135,14 @@ class Watcher:
     def wait_until_executing(self, up):
         self.states.clear()
         self.wait_for(up, lambda s: s.state == HandoffState.EXECUTING, "a commanded arm")
+
+    def call(self, up, service):
+        """A Trigger service; it has to say yes."""
+        client = self._node.create_client(Trigger, service)
+        self.wait_for(up, lambda s: client.service_is_ready(), service)
+        future = client.call_async(Trigger.Request())
+        self.wait_for(up, lambda s: future.done(), f"an answer of {service}")
+        assert future.result().success, future.result().message
 
     def close(self):
         self._node.destroy_node()
