@@ -3,17 +3,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
 from phyai_ros.robots.numbers import Number, Open, Positive, Whole
 from phyai_ros.robots.placement import Mount
 
-Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_~{][A-Za-z0-9_/~{}]*$")]
+_WORD = "[A-Za-z_~{][A-Za-z0-9_~{}]*"
+TOPIC = re.compile(f"/?{_WORD}(/{_WORD})*")
+"""A name that rcl takes: no word of it empty, none begins with a digit."""
+
+
+def _topic(name: str) -> str:
+    if not TOPIC.fullmatch(name):
+        raise ValueError("expected a topic's name as /camera/scene/image_raw")
+    return name
+
+
+Topic = Annotated[str, AfterValidator(_topic)]
 
 
 PLAUSIBLE = {"rad": (8 * np.pi, 30.0, "degrees"), "m": (20.0, 20.0, "millimetres")}

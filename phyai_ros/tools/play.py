@@ -13,6 +13,7 @@ from types import FrameType
 from phyai_ros.bags.play_order import chosen_topics, default_topics
 from phyai_ros.bags.reader import Bag, BagError
 from phyai_ros.tools import console
+from phyai_ros.tools.option_types import not_negative
 
 _EPILOG = """examples:
   phyai-ros play bags/monday
@@ -78,9 +79,15 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--topics", nargs="+", metavar="TOPIC", help="only these; * matches any")
     parser.add_argument("--rate", type=_rate, default=1.0, metavar="X", help="times real time")
     parser.add_argument(
-        "--delay", type=float, default=1.0, metavar="S", help="for discovery, first (%(default)s)"
+        "--delay",
+        type=not_negative,
+        default=1.0,
+        metavar="S",
+        help="for discovery, first (%(default)s)",
     )
-    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="0: all of it")
+    parser.add_argument(
+        "--duration", type=not_negative, default=0.0, metavar="S", help="0: all of it"
+    )
     parser.add_argument("--no-clock", action="store_true", help="do not publish /clock")
     return parser.parse_args(words)
 

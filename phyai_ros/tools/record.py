@@ -19,7 +19,9 @@ from phyai_ros import robots
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.bags.writer import STORAGES, BagWriter
 from phyai_ros.nodes.memory import one_arena
+from phyai_ros.robots.parts import TOPIC
 from phyai_ros.tools import console
+from phyai_ros.tools.option_types import at_least, not_negative
 
 if TYPE_CHECKING:
     from phyai_ros.tools.record_node import RecordNode
@@ -175,9 +177,15 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--storage", choices=sorted(STORAGES), default="mcap")
     parser.add_argument("--topics", nargs="+", default=[], metavar="TOPIC", help="these as well")
-    parser.add_argument("--duration", type=float, default=0.0, metavar="S", help="0: no limit")
     parser.add_argument(
-        "--queue", type=int, default=256, metavar="MB", help="waiting for the disk (%(default)s)"
+        "--duration", type=not_negative, default=0.0, metavar="S", help="0: no limit"
+    )
+    parser.add_argument(
+        "--queue",
+        type=at_least(1),
+        default=256,
+        metavar="MB",
+        help="waiting for the disk (%(default)s)",
     )
     parser.add_argument(
         "--keep-going",
@@ -186,15 +194,23 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--split",
-        type=int,
+        type=at_least(0),
         default=0,
         metavar="MB",
         help="go on in DIR_2, DIR_3, ... after so much each; 0: never",
     )
     parser.add_argument(
-        "--reserve", type=int, default=64, metavar="MB", help="end when less is free (%(default)s)"
+        "--reserve",
+        type=at_least(0),
+        default=64,
+        metavar="MB",
+        help="end when less is free (%(default)s)",
     )
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    for topic in options.topics:
+        if not TOPIC.fullmatch(topic):
+            parser.error(f"--topics: expected names as /tf, found {topic!r}")
+    return options
 
 
 if __name__ == "__main__":

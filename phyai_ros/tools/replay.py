@@ -22,6 +22,7 @@ from phyai_ros.replay.replay import REQUESTS, replay
 from phyai_ros.replay.result import ResultError, ResultFile, load, save
 from phyai_ros.replay.session import SELECTORS, Choices, open_session
 from phyai_ros.tools import console, policy_options
+from phyai_ros.tools.option_types import not_negative
 
 _EPILOG = """examples:
   phyai-ros replay bags/monday --checkpoint gr00t_ur10e_small --robot ur10e
@@ -162,8 +163,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--execution-horizon", type=_positive, default=0, metavar="N", help="rows; default: model's"
     )
     add("--instruction", default="", help="for requests that bring none")
-    add("--delay", type=float, default=0.1, metavar="S", help="of an inference; own requests")
-    add("--tolerance", type=float, metavar="X", help="share of a joint's span; by precision")
+    add(
+        "--delay", type=not_negative, default=0.1, metavar="S", help="of an inference; own requests"
+    )
+    add("--tolerance", type=not_negative, metavar="X", help="share of a joint's span; by precision")
     return parser.parse_args(words)
 
 

@@ -158,6 +158,9 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise RooflineError(f"{path}: not JSON: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not a text file"
+        raise RooflineError(f"{path}: cannot be read: {why}") from error
 
 
 def _look_up(report: Any, place: str) -> float | None:

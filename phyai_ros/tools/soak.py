@@ -90,7 +90,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", default="runs/soak", metavar="DIR", help="default: %(default)s")
     parser.add_argument("--domain", type=int, default=101, help="ROS domain (%(default)s)")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if not 0 <= options.domain <= 232:
+        parser.error(f"--domain: expected 0 to 232, found {options.domain}")
+    return options
 
 
 def _above_zero(text: str) -> float:

@@ -1,0 +1,33 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Numbers of a command line with bounds, for argparse's ``type``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+
+def not_negative(text: str) -> float:
+    value = _number(float, text)
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"expected a number from 0, found {text}")
+    return value
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        value = int(_number(int, text))
+        if value < least:
+            raise argparse.ArgumentTypeError(f"expected at least {least}, found {text}")
+        return value
+
+    return whole
+
+
+def _number(kind: Callable[[str], float], text: str) -> float:
+    try:
+        return kind(text)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"expected {what}, found {text!r}") from None

@@ -1,0 +1,39 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Numbers and names that a command cannot mean are wrong usage, before anything is started."""
+
+import pytest
+
+from phyai_ros.tools import play, record, replay, roofline, soak
+
+BAG = ("bag", "--checkpoint", "gr00t_ur10e_small", "--robot", "ur10e")
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "says"),
+    [
+        (record.main, ("--duration", "-3"), "--duration: expected a number from 0, found -3"),
+        (record.main, ("--duration", "nan"), "--duration: expected a number from 0, found nan"),
+        (record.main, ("--split", "-1"), "--split: expected at least 0, found -1"),
+        (record.main, ("--queue", "0"), "--queue: expected at least 1, found 0"),
+        (record.main, ("--reserve", "x"), "--reserve: expected a whole number, found 'x'"),
+        (record.main, ("--topics", "/tf", "/a b"), "--topics: expected names as /tf, found '/a b'"),
+        (record.main, ("--topics", "/a//b"), "--topics: expected names as /tf, found '/a//b'"),
+        (play.main, ("bag", "--duration", "-1"), "--duration: expected a number from 0, found -1"),
+        (play.main, ("bag", "--delay", "nan"), "--delay: expected a number from 0, found nan"),
+        (replay.main, (*BAG, "--delay", "nan"), "--delay: expected a number from 0, found nan"),
+        (replay.main, (*BAG, "--tolerance", "-1"), "expected a number from 0, found -1"),
+        (soak.main, ("--domain", "500"), "--domain: expected 0 to 232, found 500"),
+    ],
+)
+def test_it_is_wrong_usage_in_one_sentence(main, words, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_that_is_not_there_is_said_without_an_error_number(tmp_path, capsys):
+    assert roofline.main(["--report", str(tmp_path / "nope.json")]) == 2
+    assert f"{tmp_path}/nope.json: cannot be read: No such file" in capsys.readouterr().err
