@@ -19,6 +19,8 @@ LONGEST_NAME = 1024
 """Characters of a name or path."""
 MOST_PROBLEMS = 20
 """Problems of one file that are told; the rest is counted."""
+GAP = "FILL_IN"
+"""What ``phyai-ros init-robot`` writes where only a person knows the value."""
 
 
 def config_dirs() -> list[Path]:
@@ -129,8 +131,13 @@ def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        lines = []
-        for problem in error.errors()[:MOST_PROBLEMS]:
+        problems, lines = error.errors(), []
+        open_ = [p for p in problems if p["input"] == GAP and p["type"] != "extra_forbidden"]
+        gaps = [".".join(map(str, p["loc"])) for p in open_]
+        if gaps:
+            lines.append(f"{source}: {len(gaps)} still {GAP}: {', '.join(gaps)}")
+        problems = [p for p in problems if p not in open_]
+        for problem in problems[:MOST_PROBLEMS]:
             key = ".".join(str(part) for part in problem["loc"]) or "(top level)"
             if problem["type"] == "extra_forbidden":
                 lines.append(f"{source}: {key}: unknown key; known here: {_known(model, problem)}")
@@ -138,9 +145,11 @@ def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
                 lines.append(f"{source}: {key}: missing")
             else:
                 text = problem["msg"].removeprefix("Value error, ")
-                lines.append(f"{source}: {key}: {text}, found {shown(problem['input'])}")
-        if error.error_count() > MOST_PROBLEMS:
-            lines.append(f"{source}: ... {error.error_count()} problems in all")
+                # Of a rule between keys the input is the whole file: its text says what is wrong.
+                found = f", found {shown(problem['input'])}" if problem["loc"] else ""
+                lines.append(f"{source}: {key}: {text}{found}")
+        if len(problems) > MOST_PROBLEMS:
+            lines.append(f"{source}: ... {len(problems)} problems in all")
         raise RobotError("\n".join(lines)) from error
 
 

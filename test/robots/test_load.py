@@ -207,3 +207,27 @@ def test_two_outputs_do_not_talk_at_once_and_none_has_nothing_to_say(write, firs
     with pytest.raises(RobotError) as caught:
         robots.load(file)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("topic", ["/camera/", "/a//b", "/1abc", "no topic", "/a/1b", ""])
+def test_a_topic_that_rcl_would_not_take_is_refused(write, topic):
+    with pytest.raises(RobotError, match=r"scene\.topic: expected a topic's name as /camera/"):
+        robots.load(write({"cameras.scene.topic": topic}))
+
+
+def test_a_rule_between_keys_does_not_show_the_whole_file(write):
+    with pytest.raises(RobotError) as refusal:
+        robots.load(write({"output.joints": ["nope"]}))
+    assert "unknown ['nope']" in str(refusal.value)
+    assert len(str(refusal.value)) < 500
+
+
+def test_what_is_still_to_be_filled_in_is_one_line_and_the_rest_is_said_too(write):
+    joint = "joints.elbow_joint"
+    gaps = {f"{joint}.position": ["FILL_IN", "FILL_IN"], f"{joint}.velocity": "FILL_IN"}
+    with pytest.raises(RobotError) as refusal:
+        robots.load(write({**gaps, "control_rate": "FILL_IN", "max_skew": -1}))
+    first, second = str(refusal.value).splitlines()
+    names = f"control_rate, {joint}.position.0, {joint}.position.1, {joint}.velocity"
+    assert first.endswith(f"mine.yaml: 4 still FILL_IN: {names}")
+    assert "max_skew" in second
