@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
     "doctor": "listen to a running system and say why nothing moves",
+    "handoff": "hold the arm, let it go on, or reset the handoff",
     "watch": "show what a running system does, live in the terminal",
     "security": "write SROS 2 policies for the nodes",
     "info": "say what a checkpoint is",
@@ -38,6 +39,7 @@ _ROS_PACKAGES = (
     "rosgraph_msgs",
     "sensor_msgs",
     "std_msgs",
+    "std_srvs",
     "trajectory_msgs",
 )
 OPTIONAL = {
