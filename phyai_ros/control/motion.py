@@ -66,18 +66,16 @@ class Motion:
     def see(self, measured: np.ndarray | None) -> str:
         """measured: float [joints], None when unknown. Why no motion can start from it; empty when
         one can, or none is there."""
-        self.unusable = self._unusable(measured)
+        self.unusable = "" if measured is None else self._unusable(measured)
+        self._counters.bad_measurements += bool(self.unusable)
         self._seen = None if self.unusable else measured
         return self.unusable
 
-    def _unusable(self, measured: np.ndarray | None) -> str:
-        if measured is None:
-            return ""
+    def _unusable(self, measured: np.ndarray) -> str:
         limits = self.guard.limits
         wild = np.flatnonzero(limits.wild(measured))
         if not len(wild):
             return ""
-        self._counters.bad_measurements += 1
         i = wild[0]
         return (
             f"{limits.names[i]} is far outside [{limits.lower[i]:g}, {limits.upper[i]:g}] or no "
@@ -96,8 +94,11 @@ class Motion:
             self.tracking.clear()
             return ""
         trouble = self.tracking.look(measured)
-        if trouble and measured is not None and not self.guard.limits.wild(measured).any():
-            self.guard.give_way(self.tracking.stopped_at)
+        if not trouble or measured is None:
+            return ""
+        if unusable := self._unusable(measured):
+            return f"{unusable} {trouble}"
+        self.guard.give_way(self.tracking.stopped_at)
         return trouble
 
     # -- commands ----------------------------------------------------------------------------

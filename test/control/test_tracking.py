@@ -240,7 +240,9 @@ def test_nor_to_one_that_cannot_be():
     arm.where = lambda command: command
     arm.run.run(40)
     arm.where = lambda command: np.full(4, 1e6)
-    held = arm.until_held().positions
+    said = arm.until_held()
+    assert "is its unit right?" in said.reason
+    held = said.positions
     assert (np.diff([held[1], *[arm.tick().positions[1] for _ in range(10)]]) >= 0.0).all()
 
 
