@@ -16,6 +16,11 @@ APART = 0.05
 REMEMBERED = 60.0
 """Seconds after which a publisher that says nothing more is forgotten."""
 
+MOST_NAMES = 8
+"""Names of others' joints that are told; the rest is counted."""
+MOST_OTHERS = 256
+"""Names of others' joints that are remembered; a publisher may send ever new ones."""
+
 _Said = tuple[np.ndarray, np.ndarray]
 """Positions and when they came, of all joints."""
 
@@ -34,6 +39,7 @@ class JointBuffer:
         self._index = {name: i for i, name in enumerate(self.names)}
         self._newest: _Said
         self._said: dict[tuple[str, bytes], _Said] = {}
+        self._others: dict[str, float] = {}
         self.clear()
 
     def add(self, sample: JointSample, now: float, topic: str = "", sender: bytes = b"") -> None:
@@ -51,6 +57,9 @@ class JointBuffer:
         for name, position in sample.positions.items():
             if name in self._index:
                 values[self._index[name]], arrived[self._index[name]] = position, now
+        others = {name: now for name in sample.positions if name not in self._index}
+        if others:
+            self._others = dict([*(self._others | others).items()][-MOST_OTHERS:])
         self._said[source] = values, arrived
         self._newest = self._together(now) if len(self._said) > 1 else (values, arrived)
 
@@ -77,14 +86,23 @@ class JointBuffer:
         values, arrived = self._newest
         never = [n for n, at in zip(self.names, arrived, strict=True) if at == -math.inf]
         if never:
-            return f"no position yet of {', '.join(never)}"
+            return f"no position yet of {', '.join(never)}{self._instead(now)}"
         bad = [n for n, v in zip(self.names, values, strict=True) if not math.isfinite(v)]
         if bad:
             return self._contradiction(bad[0], now) or f"position is not a number: {', '.join(bad)}"
         old = [n for n, at in zip(self.names, arrived, strict=True) if now - at > self.max_age]
         if old:
-            return f"older than {self.max_age:g} s: {', '.join(old)}"
+            return f"older than {self.max_age:g} s: {', '.join(old)}{self._instead(now)}"
         return None
+
+    def _instead(self, now: float) -> str:
+        """Which joints come that are none of these, for people: a prefix is missing, perhaps."""
+        names = sorted(n for n, at in self._others.items() if now - at <= self.max_age)
+        if not names:
+            return ""
+        more = len(names) - MOST_NAMES
+        rest = f" and {more} more" if more > 0 else ""
+        return f"; others come: {', '.join(names[:MOST_NAMES])}{rest}"
 
     def _contradiction(self, name: str, now: float) -> str:
         """What publishers say of a joint, for people; empty unless two of them say a number."""

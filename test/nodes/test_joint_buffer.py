@@ -29,6 +29,19 @@ def test_two_publishers_each_bring_a_part(buffer):
     assert buffer.trouble(10.1) is None
 
 
+def test_joints_that_come_under_other_names_are_told_where_ours_are_missing(buffer):
+    """A prefix that the YAML does not have is the commonest reason for an arm that stands."""
+    buffer.add(sample(left_pan=1.0, left_lift=2.0, finger=3.0), now=10.0)
+    assert buffer.trouble(10.0) == "no position yet of pan, lift; others come: left_lift, left_pan"
+    assert buffer.trouble(10.6) == "no position yet of pan, lift"
+    buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=11.0)
+    assert buffer.trouble(11.0) is None
+    buffer.add(sample(**{f"j{i}": 0.0 for i in range(300)}), now=12.0)
+    assert buffer.trouble(12.0).endswith(
+        "; others come: j100, j101, j102, j103, j104, j105, j106, j107 and 248 more"
+    )
+
+
 def test_one_old_joint_makes_the_whole_unusable(buffer):
     buffer.add(sample(pan=1.0, lift=2.0, finger=3.0), now=10.0)
     buffer.add(sample(pan=1.0, lift=2.0), now=10.6)
