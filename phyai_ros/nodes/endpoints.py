@@ -11,6 +11,11 @@ def full_name(endpoint: Any) -> str:
     return f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
 
 
+def own_name(node: Any) -> str:
+    """The same of a node of this process."""
+    return f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
+
+
 def is_named(name: str) -> bool:
     """Whether the graph knows the node of that full name: an endpoint is listed before it."""
     return "_UNKNOWN_" not in name

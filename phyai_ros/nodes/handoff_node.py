@@ -196,9 +196,8 @@ class HandoffNode(lifecycle.ManagedNode):
         self._loop.post(lambda now: self._handoff.hold("node deactivated"))
         guard = self._handoff.guard
         braking = float((guard.limits.velocity / guard.limits.acceleration).max())
-        needed = (
-            braking + 4.0 * self._period
-        ) / self._gate.factor  # ticks are the robot's own time
+        # Ticks are the robot's own time.
+        needed = (braking + 4.0 * self._period) / self._gate.factor
         patience = min(max(SHORT_STOP, needed), LONGEST_STOP)
         end = time.monotonic() + patience
         while pacer.running and time.monotonic() < end:

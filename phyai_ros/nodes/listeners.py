@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from phyai_ros.nodes import endpoints, qos
+from phyai_ros.nodes.message_types import type_name
 
 
 def trouble(node: Any, publisher: Any, hint: str) -> str | None:
@@ -13,7 +14,7 @@ def trouble(node: Any, publisher: Any, hint: str) -> str | None:
     This node's own subscriptions do not count. hint: what to look at where nobody is there."""
     topic = publisher.topic_name
     own = sum(subscription.topic_name == topic for subscription in node.subscriptions)
-    me = f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
+    me = endpoints.own_name(node)
     found = [e for e in node.get_subscriptions_info_by_topic(topic) if endpoints.full_name(e) != me]
     if in_vain := [text for e in found if (text := _mismatch(e, publisher))]:
         return "; ".join(in_vain)
@@ -25,8 +26,7 @@ def trouble(node: Any, publisher: Any, hint: str) -> str | None:
 def _mismatch(endpoint: Any, publisher: Any) -> str | None:
     """Why the middleware never delivers to a subscription, naming node, type or policy."""
     who = f"subscriber {endpoints.full_name(endpoint)} on {publisher.topic_name}"
-    package, name = publisher.msg_type.__module__.split(".")[0], publisher.msg_type.__name__
-    if endpoint.topic_type != (sent := f"{package}/msg/{name}"):
+    if endpoint.topic_type != (sent := type_name(publisher.msg_type)):
         return f"{who} expects {endpoint.topic_type}, this node sends {sent}"
     offered = publisher.qos_profile
     reason = qos.incompatibility(offered.reliability, offered.durability, endpoint.qos_profile)

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A message's Python class from its type's name."""
+"""A message's Python class from its type's name, and the other way round."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import re
 from typing import Any
 
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/msg/([A-Z][A-Za-z0-9]*)")
+
+
+def type_name(kind: Any) -> str:
+    """A message's class -> ``package/msg/Name``, as the ROS graph lists it."""
+    return f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
 
 
 def message_class(type_: str) -> Any:

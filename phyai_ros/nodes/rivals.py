@@ -42,7 +42,7 @@ class Rivals:
         self._chunks = node.resolve_topic_name(chunks)
         self._joints = {topic: node.resolve_topic_name(topic) for topic in joints}
         self._sets: dict[str, dict[tuple[str, ...], float]] = {topic: {} for topic in joints}
-        name = _full_name(node)
+        name = endpoints.own_name(node)
         self._living = {topic: Living(name, count) for topic, count in outputs.items()}
         self._living |= {t: Living() for t in (self._chunks, *self._joints.values())}
         self._status = Status("publishers", OK, "not looked yet")
@@ -99,10 +99,6 @@ class Rivals:
     def _found(self, topic: str) -> list[Endpoint]:
         found = endpoints.publishers(self._node, topic)
         return [Endpoint(name, gid) for gid, name in found.items()]
-
-
-def _full_name(node: Any) -> str:
-    return f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
 
 
 def _masters(topic: str, count: int, own: int) -> str:

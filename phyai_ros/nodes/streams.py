@@ -14,6 +14,7 @@ from rclpy.qos import QoSProfile
 from phyai_ros.nodes import endpoints, qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
 from phyai_ros.nodes.message_info import informed, sent
+from phyai_ros.nodes.message_types import type_name
 from phyai_ros.nodes.refusals import Refusals
 
 _REMEMBERED = 60.0
@@ -149,9 +150,8 @@ class Stream:
 
     def _mismatch(self, endpoint: Any) -> str | None:
         who = f"publisher {endpoints.full_name(endpoint)}"
-        package, name = self._message_type.__module__.split(".")[0], self._message_type.__name__
         # Compared whole: what is no ROS node may call its type anything.
-        if endpoint.topic_type != (wanted := f"{package}/msg/{name}"):
+        if endpoint.topic_type != (wanted := type_name(self._message_type)):
             return f"{who} on {self.topic} sends {endpoint.topic_type}, expected {wanted}"
         offered = endpoint.qos_profile
         reason = qos.incompatibility(offered.reliability, offered.durability, self._profile)

@@ -93,8 +93,8 @@ def _feature(name: str) -> str:
 
 def _alter_steps(file: Path, target: Path, side: re.Pattern[str]) -> bool:
     """GR00T's groups, which LeRobot keeps in the steps' own description."""
-    content = json.loads(file.read_text())
-    scaled = json.loads(file.read_text())
+    text = file.read_text()
+    content, scaled = json.loads(text), json.loads(text)
     for step in scaled["steps"]:
         config = step.get("config") or {}
         if "raw_stats" in config:

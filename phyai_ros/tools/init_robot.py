@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phyai_ros.engine.types import PolicyError
-from phyai_ros.robots.config_files import SUFFIXES
+from phyai_ros.robots.config_files import GAP, SUFFIXES
 from phyai_ros.tools import console, policy_options
 from phyai_ros.tools.describe import describe
-from phyai_ros.tools.robot_skeleton import GAP, skeleton
+from phyai_ros.tools.robot_skeleton import skeleton
 
 _EPILOG = f"""examples:
   phyai-ros init-robot --checkpoint lerobot/smolvla_base --out my_arm.yaml

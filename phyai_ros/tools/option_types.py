@@ -8,6 +8,13 @@ import math
 from collections.abc import Callable
 
 
+def above_zero(text: str) -> float:
+    value = _number(float, text)
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
+    return value
+
+
 def not_negative(text: str) -> float:
     value = _number(float, text)
     if not (math.isfinite(value) and value >= 0):

@@ -22,7 +22,7 @@ from phyai_ros.replay.replay import REQUESTS, replay
 from phyai_ros.replay.result import ResultError, ResultFile, load, save
 from phyai_ros.replay.session import SELECTORS, Choices, open_session
 from phyai_ros.tools import console, policy_options
-from phyai_ros.tools.option_types import not_negative
+from phyai_ros.tools.option_types import at_least, not_negative
 
 _EPILOG = """examples:
   phyai-ros replay bags/monday --checkpoint gr00t_ur10e_small --robot ur10e
@@ -155,12 +155,16 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     add("--precision", choices=sorted(DTYPES), default="float32")
     add("--selector", choices=SELECTORS, default="fast", help="reference: nothing hoisted")
     add("--device", default="cpu", help="cpu, cuda, cuda:N (%(default)s)")
-    add("--threads", type=_positive, default=1, help="of the CPU (%(default)s)")
+    add("--threads", type=at_least(1), default=1, help="of the CPU (%(default)s)")
     add("--requests", choices=REQUESTS, default="auto", help="the bag's, or the handoff's own")
     add("--live", action="store_true", help="a chunk that is not bit for bit the live one fails")
     add("--handoff", choices=methods.NAMES, default="replace")
     add(
-        "--execution-horizon", type=_positive, default=0, metavar="N", help="rows; default: model's"
+        "--execution-horizon",
+        type=at_least(1),
+        default=0,
+        metavar="N",
+        help="rows; default: model's",
     )
     add("--instruction", default="", help="for requests that bring none")
     add(
@@ -168,13 +172,6 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     add("--tolerance", type=not_negative, metavar="X", help="share of a joint's span; by precision")
     return parser.parse_args(words)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1, found {value}")
-    return value
 
 
 if __name__ == "__main__":

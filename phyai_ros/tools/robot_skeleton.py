@@ -16,9 +16,9 @@ import numpy as np
 import yaml
 
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
+from phyai_ros.robots.config_files import GAP
 from phyai_ros.tools.describe import RANGES
 
-GAP = "FILL_IN"
 _GRIPPER = re.compile(r"grip|finger", re.IGNORECASE)
 _VECTOR_NAMES = {"action", "actions", "state", "observation.state"}
 

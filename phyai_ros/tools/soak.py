@@ -11,6 +11,7 @@ from pathlib import Path
 
 from phyai_ros import robots
 from phyai_ros.tools import console
+from phyai_ros.tools.option_types import above_zero
 from phyai_ros.tools.soaking import report
 from phyai_ros.tools.soaking.run import Soak
 from phyai_ros.tools.soaking.system import System
@@ -75,11 +76,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--minutes", type=_above_zero, default=30.0, help="default: %(default)g")
+    parser.add_argument("--minutes", type=above_zero, default=30.0, help="default: %(default)g")
     parser.add_argument("--seed", type=int, default=0, help="of the schedule (%(default)s)")
     parser.add_argument(
         "--patience",
-        type=_above_zero,
+        type=above_zero,
         default=1.0,
         help="factor on every bound of time, for a machine that is shared (%(default)g)",
     )
@@ -94,13 +95,6 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     if not 0 <= options.domain <= 232:
         parser.error(f"--domain: expected 0 to 232, found {options.domain}")
     return options
-
-
-def _above_zero(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
-    return value
 
 
 if __name__ == "__main__":

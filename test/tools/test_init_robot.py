@@ -15,9 +15,10 @@ from phyai_ros import robots
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
 from phyai_ros.nodes import model_file
 from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.config_files import GAP
 from phyai_ros.tools.cli import main
 from phyai_ros.tools.describe import describe
-from phyai_ros.tools.robot_skeleton import GAP, camera_roles, joint_names, skeleton
+from phyai_ros.tools.robot_skeleton import camera_roles, joint_names, skeleton
 
 GOLDEN = Path(
     os.environ.get("PHYAI_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden")

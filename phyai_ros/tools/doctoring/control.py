@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from phyai_ros.control.states import State
 from phyai_ros.nodes.convert import ns_to_seconds, stamp_to_ns
+from phyai_ros.nodes.message_types import type_name
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.doctoring.findings import Finding, error, listed, warning
 from phyai_ros.tools.doctoring.listen import COMMANDS, NODES, Heard
@@ -214,8 +215,7 @@ def _commands(output: Samples, heard: Heard) -> list[Finding]:
 
 
 def _each_tick() -> tuple[str, ...]:
-    kind = COMMANDS["forward_command"]
-    return (f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}",)
+    return (type_name(COMMANDS["forward_command"]),)
 
 
 def _name(node: str) -> str:

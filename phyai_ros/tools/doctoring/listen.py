@@ -22,6 +22,7 @@ from trajectory_msgs.msg import JointTrajectory
 from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
 from phyai_ros.nodes import cdr, convert, endpoints, interbotix, qos, robot_gate
 from phyai_ros.nodes.message_info import informed, sent
+from phyai_ros.nodes.message_types import type_name
 from phyai_ros.robots.parts import Output
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.doctoring.samples import Endpoint, Samples
@@ -193,7 +194,7 @@ class Listener:
     ) -> Samples:
         """keep: notes a message and gives its stamp, s, None where it has none. wanted, offered:
         what the node that this topic is for asks of publishers, or offers to subscribers."""
-        samples = Samples(self._node.resolve_topic_name(topic), label, _type_name(kind))
+        samples = Samples(self._node.resolve_topic_name(topic), label, type_name(kind))
 
         def on_message(message: Any, info: Mapping[str, int]) -> None:
             samples.arrived.append(time.monotonic())
@@ -280,17 +281,13 @@ def _keep(field_name: str) -> Callable[[Samples, Any], None]:
     return keep
 
 
-def _type_name(kind: Any) -> str:
-    return f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
-
-
 def _endpoint(
     info: Any, kind: Any, wanted: QoSProfile | None, offered: QoSProfile | None
 ) -> Endpoint:
     problem = None
     profile = info.qos_profile
-    if info.topic_type != _type_name(kind):
-        problem = f"type is {info.topic_type}, expected {_type_name(kind)}"
+    if info.topic_type != type_name(kind):
+        problem = f"type is {info.topic_type}, expected {type_name(kind)}"
     elif wanted is not None:
         problem = qos.incompatibility(profile.reliability, profile.durability, wanted)
     elif offered is not None:
