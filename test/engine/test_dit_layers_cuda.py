@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A diffusion transformer's layers in clusters: products, rows and whole stacks against float64,
-then inside GR00T at its published width with few layers. Needs a Hopper GPU."""
+"""A diffusion transformer's layers in clusters: whole stacks against float64, then inside GR00T at
+its published width with few layers. Needs a Hopper GPU."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 import nearness
 import pytest
 import torch
+from dit_case import BF16, EPS, USED, linear, published, rows_of
 from hopper import (
     DEVICE,
     NOTHING,
@@ -17,108 +18,14 @@ from hopper import (
     runner,
 )
 
-from phyai_ros.engine.kernels import dit_layers, dit_product
+from phyai_ros.engine.kernels import dit_layers
 from phyai_ros.engine.kernels.dit_layers import DitLayers, Layer
-from phyai_ros.engine.kernels.dit_product import DitProduct, Form, Stream, stream_of
-from phyai_ros.engine.kernels.fragments import from_fragments, from_groups, into_fragments
 from phyai_ros.engine.runner import Runner
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import synthetic
 
-BF16 = torch.bfloat16
-EPS = 1e-5
 SIZES = {"heads": 32, "eps": EPS, "last_eps": 1e-6}
-LINEARS = [
-    Form(4608, 1536, 3, 2, 144, part=8, row_major=True),
-    Form(1536, 1536, 4, 2, 64, part=8, row_major=True),
-    Form(6144, 1536, 2, 2, 96, part=8, activation="gelu_tanh"),
-    Form(6144, 1536, 2, 2, 128, part=16, activation="gelu_tanh"),
-    Form(320, 768, 1, 2, 64, part=24),
-    Form(96, 128, 1, 1, 32, row_major=True),
-]
-RESIDUALS = [
-    Form(1536, 1536, 4, 2, 64, residual=True),
-    Form(1536, 1536, 4, 1, 64, residual=True),
-    Form(1536, 6144, 8, 2, 128, residual=True),
-    Form(192, 256, 1, 2, 48, residual=True),
-]
-
-
-def rows_of(rand, rows, width):
-    """Columns of very different size, and a mean."""
-    return rand(rows, width) * (1 + 5 * rand(width).abs()) + rand(1, width) + 0.5
-
-
-def linear(rand, n, k):
-    return rand(n, k, scale=k**-0.5, dtype=BF16), rand(n, dtype=BF16)
-
-
-@needs_hopper
-@pytest.mark.cuda
-@pytest.mark.parametrize("rows", [1, 8, 41, 64])
-@pytest.mark.parametrize("form", LINEARS, ids=str)
-def test_products(rand, form, rows):
-    weight, bias = linear(rand, form.n, form.k)
-    x, scale, shift = rows_of(rand, rows, form.k), 1 + rand(form.k, scale=0.2), rand(form.k)
-    out = torch.full((form.n // 16, 4, 32, 8), torch.nan, dtype=BF16, device=DEVICE)
-    if form.row_major:
-        out = torch.full((rows + 1, form.n), torch.nan, dtype=BF16, device=DEVICE)
-    options = {"rows": rows, "eps": EPS}
-    product = DitProduct(weight, bias, form)
-    if form.part:
-        given = stream_of(x, scale, form.part, BF16)
-        product(
-            given.scaled, statistics=given.statistics, out=out, **options,
-            sums=dit_product.sums_of(weight, scale),
-            bias=dit_product.through(weight, bias, shift),
-        )  # fmt: skip
-        source = given.x.double()
-        options |= {"scale": scale, "shift": shift}
-    else:
-        source = into_fragments(x.to(BF16))
-        product(source, out=out, **options)
-        source = source.double()
-    found = out[:rows] if form.row_major else from_fragments(out, rows)
-    assert not form.row_major or out[rows:].isnan().all()
-    nearness.check(found, dit_product.reference(source, weight, bias, form, **options), 8e-3)
-
-
-@needs_hopper
-@pytest.mark.cuda
-@pytest.mark.parametrize("rows", [1, 8, 41, 64])
-@pytest.mark.parametrize("form", RESIDUALS, ids=str)
-def test_residual_products_leave_the_stream_as_the_next_takes_it(rand, form, rows):
-    weight, bias = linear(rand, form.n, form.k)
-    source, scale = into_fragments(rand(rows, form.k, dtype=BF16)), 1 + rand(form.n, scale=0.2)
-    stream = stream_of(rows_of(rand, rows, form.n), None, form.own, BF16)
-    stream.scaled.fill_(torch.nan), stream.statistics.fill_(torch.nan)
-    expected = dit_product.reference(
-        source.double(), weight, bias, form, rows=rows, x=stream.x.double()
-    )
-    DitProduct(weight, bias, form)(source, rows=rows, stream=stream, scale=scale)
-    same_stream(stream, expected, scale, form.own, 1e-6)
-
-
-@needs_hopper
-@pytest.mark.cuda
-@pytest.mark.parametrize(("rows", "part"), [(1, 8), (41, 8), (64, 24)])
-def test_rows_become_a_stream(rand, rows, part):
-    x, scale = rows_of(rand, rows, 1536), 1 + rand(1536, scale=0.2)
-    stream = Stream.empty(1536, part, BF16, DEVICE)
-    dit_product.begin(x, scale, stream, dependent=True)
-    same_stream(stream, x, scale, part, 1e-7)
-
-
-def same_stream(stream, x, scale, part, tolerance):
-    rows = len(x)
-    nearness.check(from_groups(stream.x, rows), x, tolerance)
-    nearness.check(from_fragments(stream.scaled, rows), x.double() * scale.double(), 4e-3)
-    told = stream.statistics.view(-1, 4, 8, 2, 2).permute(3, 1, 4, 2, 0).flatten(1, 3)[:, :rows]
-    split = x.double().unflatten(1, (-1, part))
-    mean = split.mean(2)
-    nearness.check(told[0], mean, 1e-5)
-    nearness.check(told[1], (split - mean[..., None]).square().sum(2), 1e-5)
 
 
 class Case:
@@ -218,8 +125,9 @@ def test_in_the_model(words):
     asked.clear()
     eager = answer(made, noise)
     assert len(asked) == 4  # steps
-    for found in replayed:
-        assert torch.equal(found, eager)  # a replay gives the eager run's bits
+    # A replay gives the bits of an eager run whose operators were chosen as its own were.
+    apart = [float((found - eager).abs().max()) for found in replayed]
+    assert not any(apart), (apart, sorted(made.operators.table.times))
     by_operators = answer(runner(adapter, "library")[0], noise)
     reference = answer(Runner(adapter, DEVICE, "reference"), noise)
     adapter.model.float()
@@ -251,13 +159,7 @@ def test_other_sizes_and_devices_are_not_served():
     def zeros(n, k):
         return torch.zeros(n, k, dtype=BF16), torch.zeros(n, dtype=BF16)
 
-    published = Layer(zeros(4608, 1536), zeros(1536, 1536), zeros(6144, 1536), zeros(1536, 6144))
-    assert dit_layers.forms([published], zeros(1024, 1536)) is not None
-    assert not dit_layers.fits([published], zeros(1024, 1536), 41, 32)  # on the CPU
+    assert set(USED) == {"own", "cross", "output", "up", "down", "last"}
+    assert not dit_layers.fits(*published(), 41, 32)  # on no GPU
     small = Layer(zeros(288, 96), zeros(96, 96), zeros(384, 96), zeros(96, 384))
     assert dit_layers.forms([small], zeros(64, 96)) is None
-
-
-def test_the_twin_of_a_stream_holds_its_rows(rand):
-    x, scale = rows_of(rand, 41, 192), 1 + rand(192, scale=0.2)
-    same_stream(stream_of(x, scale, 24, BF16), x, scale, 24, 1e-7)
