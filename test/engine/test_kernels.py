@@ -21,6 +21,7 @@ from phyai_ros.engine.kernels import (
     skinny_linear,
     split_linear,
     stream_linear,
+    token_rows,
 )
 from phyai_ros.engine.kernels.fragments import from_fragments
 
@@ -143,6 +144,19 @@ def test_row_linear(rand, dependent, rows, n, k, biased):
         found = row_linear.fused(x, weight, bias, activation, dependent=dependent)
         expected = row_linear.reference(*wide(x, weight, bias), activation)
         check(found, expected, torch.float32)
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("batch", "states"), [(1, 1), (3, 1), (3, 3)])
+@pytest.mark.parametrize("placed", [False, True])
+def test_token_rows(rand, dependent, dtype, batch, states, placed):
+    first = rand(states, 2, 96, dtype=dtype)[:, 0]
+    tokens = rand(batch, 7, 96, dtype=dtype)
+    places = rand(9, 96, dtype=dtype) if placed else None
+    found = token_rows.fused(first, tokens, places, dependent=dependent)
+    assert torch.equal(found, token_rows.reference(first, tokens, places))
 
 
 @needs_triton

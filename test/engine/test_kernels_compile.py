@@ -25,6 +25,7 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     skinny_linear,
     split_linear,
     stream_linear,
+    token_rows,
 )
 
 pytestmark = pytest.mark.skipif(_triton.INTERPRETED, reason="the interpreter compiles nothing")
@@ -100,6 +101,11 @@ KERNELS = {
     "stream_into": (
         stream_linear.into_kernel, {"copy_ptr": HALF}, {"WIDE": 32, "COLUMNS": 128,
                                                         "SHARE": 2.0**-6},
+    ),
+    "token_rows": (
+        token_rows.token_rows_kernel,
+        {"first_ptr": HALF, "tokens_ptr": HALF, "places_ptr": HALF},
+        {"HAS_PLACES": True, "BLOCK": 2048},
     ),
     "stream_out": (stream_linear.out_kernel, {"eps": "fp32"}, {"WIDE": 1024, "COLUMNS": 4}),
 }  # fmt: skip

@@ -32,8 +32,20 @@ def interleaved_mrope(
     """Qwen3-VL's interleaved multimodal angles. positions [3, B, L] (temporal, height, width) ->
     float32 [B, L, dim/2]: frequency j uses height if j % 3 == 1 and j < 3 s_h, width if
     j % 3 == 2 and j < 3 s_w, else temporal."""
-    axis = torch.zeros(inv_freq.shape[0], dtype=torch.long, device=positions.device)
-    axis[1 : 3 * sections[1] : 3] = 1
-    axis[2 : 3 * sections[2] : 3] = 2
-    picked = positions.float().index_select(0, axis)  # [dim/2, B, L]
+    return mrope_angles(positions, inv_freq, mrope_axes(len(inv_freq), sections, inv_freq.device))
+
+
+def mrope_axes(count: int, sections: Sequence[int], device: torch.device) -> torch.Tensor:
+    """int64 [count]: the axis of positions that each frequency of ``interleaved_mrope`` uses."""
+    axes = torch.zeros(count, dtype=torch.long, device=device)
+    axes[1 : 3 * sections[1] : 3] = 1
+    axes[2 : 3 * sections[2] : 3] = 2
+    return axes
+
+
+def mrope_angles(
+    positions: torch.Tensor, inv_freq: torch.Tensor, axes: torch.Tensor
+) -> torch.Tensor:
+    """``interleaved_mrope`` with axes at hand."""
+    picked = positions.float().index_select(0, axes)  # [dim/2, B, L]
     return picked.permute(1, 2, 0) * inv_freq

@@ -27,6 +27,7 @@ from phyai_ros.engine.kernels import (
     rope_cache,
     row_linear,
     skinny_linear,
+    token_rows,
 )
 from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
@@ -97,6 +98,7 @@ class Operators:
     rope_cache = staticmethod(rope_cache.reference)
     row_linear = staticmethod(row_linear.reference)
     flow_step = staticmethod(flow_step.reference)
+    token_rows = staticmethod(token_rows.reference)
     attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
 
@@ -144,6 +146,9 @@ class FastOperators(Operators):
 
     def flow_step(self, x, v, target, weights, **options):
         return flow_step.fused(x, v, target, weights, dependent=self.dependent, **options)
+
+    def token_rows(self, first, tokens, places=None):
+        return token_rows.fused(first, tokens, places, dependent=self.dependent)
 
     def letterbox(self, pixels, rows, columns, **options):
         return letterbox.fused(pixels, rows, columns, dependent=self.dependent, **options)

@@ -28,11 +28,13 @@ from phyai_ros.engine.models.gr00t_n17.fused_dit import (
     out,
     packed,
 )
+from phyai_ros.engine.models.gr00t_n17.fused_vision import FusedVision, affine
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
 from phyai_ros.engine.quantize import reads
 
 _LN = 1e-5
-_VISION_EPS = 1e-6
+_PIECE = 16
+"""Columns of a product that are written at once."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,9 @@ class FusedPrefix:
 @dataclass(frozen=True)
 class Heads:
     """One embodiment's layers around the DiT, as ``CategoryLinear`` has them but [out, in]. mix:
-    without its bias, which is the step's time."""
+    without its bias, which is the step's time. decode: its last rows may be zeros (``_PIECE``)."""
 
+    state: tuple[Linear, Linear]
     encode: Linear
     mix: torch.Tensor
     finish: Linear
@@ -90,6 +93,11 @@ class FusedGroot:
                 for layer in cast(Any, model.language_model.layers)
                 for a in (layer.self_attn,)
             ]
+        text = model.language_model.config
+        device = model.language_model.embed_tokens.weight.device
+        self._frequencies = rope.inverse_frequencies(text.head_dim, text.rope_theta, device)
+        self._axes = rope.mrope_axes(len(self._frequencies), text.mrope_section, device)
+        self._vision = FusedVision(model.visual, operators)
         self._dit = FusedDit(dit, 1 + model.config.horizon, operators)
         self._heads: dict[int, Heads] = {}
 
@@ -106,49 +114,14 @@ class FusedGroot:
         runs = [(len(list(same)), h * w) for (h, w), same in groupby(grids)]
         if len(runs) != 1:
             return self.model.vision(inputs)
-        tower, ops, dtype = self.model.visual, self.operators, self.model.dtype
-        count, length = runs[0]
-        table, cos, sin = tower._positions(tuple(grids))
-        cos, sin = (t[:, 0].view(count, length, -1) for t in (cos, sin))
-        x = tower.patch_embed(inputs.patches.to(dtype)).float() + table
-        heads = tower.config.heads
-        shape = (count, heads, length, tower.config.hidden // heads)
-        key, value = (torch.empty(shape, dtype=dtype, device=x.device) for _ in range(2))
-        branch, deepstack = None, []
-        for i, block in enumerate(cast(Any, tower.blocks)):
-            h = self._affine(x, branch, block.norm1, _VISION_EPS, block.attn.qkv.weight)
-            y = ops.branch(h, block.attn.qkv.weight, block.attn.qkv.bias)
-            q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
-            assert q is not None
-            y = ops.attention(q, key, value).flatten(0, 1)
-            branch = ops.linear(y, block.attn.proj.weight, block.attn.proj.bias)
-            h = self._affine(x, branch, block.norm2, _VISION_EPS, block.mlp.linear_fc1.weight)
-            h = ops.linear(h, block.mlp.linear_fc1.weight, block.mlp.linear_fc1.bias, "gelu_tanh")
-            branch = ops.linear(h, block.mlp.linear_fc2.weight, block.mlp.linear_fc2.bias)
-            if i in tower.config.deepstack:
-                x, branch = x.add_(branch), None
-                merger = tower.deepstack_merger_list[tower.config.deepstack.index(i)]
-                deepstack.append(merger(x))
-        if branch is not None:
-            x = x.add_(branch)
-        return Features(tower.merger(x), deepstack)
-
-    def _affine(
-        self, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float, weight: Any
-    ) -> torch.Tensor:
-        """weight: of the product that reads the result."""
-        return self.operators.add_norm(
-            x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight,
-            shift=norm.bias,
-        )  # fmt: skip
+        return self._vision(inputs.patches.to(self.model.dtype), grids, *runs[0])
 
     def prefix(self, inputs: Inputs, features: Features) -> FusedPrefix:
         model, layout, head = self.model, inputs.layout, self.model.action_head
         batch, length = layout.ids.shape
-        vl = self._language(inputs, features)
         isolated = layout.padded and inputs.isolate_padding
         real = layout.real if isolated else None
-        vl = self._vl_self_attention(vl, real, batch)
+        vl = self._vl_self_attention(*self._language(inputs, features), real, batch)
         keys, values = self._cross_keys(vl, batch, length)
         text, image = layout.real & ~layout.image_mask, layout.real & layout.image_mask
         exists: list[torch.Tensor | None] = []
@@ -158,26 +131,34 @@ class FusedGroot:
                 of_images = i % (2 * model.config.text_every) != 0
                 masked = (image if of_images else text) if model.config.alternate else real
             exists.append(masked)
-        state = inputs.state.to(model.dtype).flatten(1).unsqueeze(1)
         chosen, embedding = inputs.embodiments, model.config.embedding
         mix, _ = head.action_encoder.W2.select(chosen).split(embedding)
         return FusedPrefix(
             self._dit.prefix(keys, values, exists),
-            category_mlp(state, head.state_encoder.select(chosen)),
-            head.action_encoder.W1.select(chosen), mix, head.action_encoder.W3.select(chosen),
-            head.action_decoder.select(chosen), chosen,
+            self._state(inputs), head.action_encoder.W1.select(chosen), mix,
+            head.action_encoder.W3.select(chosen), head.action_decoder.select(chosen), chosen,
         )  # fmt: skip
 
-    def _language(self, inputs: Inputs, features: Features) -> torch.Tensor:
-        """-> float32 [B L, hidden], before any final norm."""
+    def _state(self, inputs: Inputs) -> torch.Tensor:
+        """[B, 1, embedding]"""
+        ops, state = self.operators, inputs.state.to(self.model.dtype).flatten(1)
+        if len(set(inputs.embodiments)) > 1:
+            chosen = self.model.action_head.state_encoder.select(inputs.embodiments)
+            return category_mlp(state[:, None], chosen)
+        first, second = self._heads_of(inputs.embodiments[0]).state
+        return ops.linear(ops.linear(state, *first, "relu"), *second)[:, None]
+
+    def _language(
+        self, inputs: Inputs, features: Features
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """-> float32 [B L, hidden], before any final norm, and what is still to be added."""
         ops, layout, dtype = self.operators, inputs.layout, self.model.dtype
         text = self.model.language_model
         config = text.config
         batch, length = layout.ids.shape
         x = text.embed_tokens(layout.ids).float().flatten(0, 1)
-        x = x.index_copy(0, layout.image_index, features.image_tokens.float())
-        inv_freq = rope.inverse_frequencies(config.head_dim, config.rope_theta, x.device)
-        angles = rope.interleaved_mrope(layout.positions, inv_freq, config.mrope_section)
+        x.index_copy_(0, layout.image_index, features.image_tokens.float())
+        angles = rope.mrope_angles(layout.positions, self._frequencies, self._axes)
         cos, sin = rope.tables(angles, torch.float32)
         real = layout.real if layout.padded else None
         shape = (batch, config.kv_heads, length, config.head_dim)
@@ -205,34 +186,39 @@ class FusedGroot:
             # After the last kept layer DeepStack would come too late to be read.
             if i < len(features.deepstack) and i < len(text.layers) - 1:
                 x.index_add_(0, layout.image_index, features.deepstack[i].to(x.dtype))
-        return x if branch is None else x.add_(branch)
+        return x, branch
 
     def _vl_self_attention(
-        self, x: torch.Tensor, real: torch.Tensor | None, batch: int
+        self,
+        x: torch.Tensor,
+        branch: torch.Tensor | None,
+        real: torch.Tensor | None,
+        batch: int,
     ) -> torch.Tensor:
-        """float32 [B L, hidden] -> [B L, hidden] in the model's dtype."""
+        """float32 [B L, hidden] and what is still to be added -> [B L, hidden] in the model's
+        dtype."""
         ops, head, dtype = self.operators, self.model.action_head, self.model.dtype
         if head.vlln is not None:
             norm = head.vlln
             x = ops.add_norm(
-                x, None, kind="layer", eps=norm.eps, dtype=torch.float32, scale=norm.weight,
+                x, branch, kind="layer", eps=norm.eps, dtype=torch.float32, scale=norm.weight,
                 shift=norm.bias,
             )  # fmt: skip
-        branch = None
+            branch = None
         for block, weight, bias in self._vl:
-            h = self._affine(x, branch, block.norm1, _LN, weight)
+            h = affine(ops, x, branch, block.norm1, _LN, weight)
             heads = block.attn1.heads
             y = ops.linear(h, weight, bias).view(batch, -1, 3, heads, h.shape[1] // heads)
             q, k, v = y.unbind(2)
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2), exists=real).flatten(0, 1)
             branch = ops.linear(y, out(block.attn1).weight, out(block.attn1).bias)
             up, down = feed_forward(block)
-            h = self._affine(x, branch, block.norm3, _LN, up.weight)
+            h = affine(ops, x, branch, block.norm3, _LN, up.weight)
             h = ops.linear(h, up.weight, up.bias, "gelu_tanh")
             branch = ops.linear(h, down.weight, down.bias)
-        if branch is not None:
-            x = x.add_(branch)
-        return x.to(dtype)
+        if branch is None:
+            return x.to(dtype)
+        return torch.add(x, branch, out=torch.empty_like(x, dtype=dtype))
 
     def _cross_keys(
         self, vl: torch.Tensor, batch: int, length: int
@@ -263,18 +249,23 @@ class FusedGroot:
         y = self._dit(self._hidden(tokens, prefix), len(x), prefix.dit, constant.dit)
         y = y.unflatten(0, (len(x), -1))[:, 1:].reshape(-1, y.shape[-1])
         y = ops.linear(ops.linear(y, *heads.decode[0], "relu"), *heads.decode[1])
-        return y.float().view(x.shape)
+        return y[:, : x.shape[-1]].float().view(x.shape)
 
     def _heads_of(self, embodiment: int) -> Heads:
         known = self._heads.get(embodiment)
         if known is None:
             head, width = self.model.action_head, self.model.config.embedding
             encoder, decoder = head.action_encoder, head.action_decoder
+            states = head.state_encoder
             known = Heads(
+                (_turned(states.layer1, embodiment), _turned(states.layer2, embodiment)),
                 _turned(encoder.W1, embodiment),
                 encoder.W2.W[embodiment, :width].t().contiguous(),
                 _turned(encoder.W3, embodiment),
-                (_turned(decoder.layer1, embodiment), _turned(decoder.layer2, embodiment)),
+                (
+                    _turned(decoder.layer1, embodiment),
+                    _filled(*_turned(decoder.layer2, embodiment)),
+                ),
             )
             self._heads[embodiment] = known
         return known
@@ -282,10 +273,8 @@ class FusedGroot:
     def _hidden(self, tokens: torch.Tensor, prefix: FusedPrefix) -> torch.Tensor:
         """Action tokens [B, horizon, inner] -> the DiT's rows, float32 [B (1 + horizon), inner]."""
         table = self.model.action_head.position_embedding
-        if table is not None:
-            tokens = tokens + table.weight[: tokens.shape[1]]
-        state = prefix.state.expand(len(tokens), -1, -1)
-        return torch.cat([state, tokens], dim=1).float().flatten(0, 1)
+        places = None if table is None else table.weight
+        return self.operators.token_rows(prefix.state[:, 0], tokens, places)
 
     def _mixed(self, x: torch.Tensor, prefix: FusedPrefix, step: FusedStep) -> torch.Tensor:
         """A batch of several embodiments."""
@@ -298,3 +287,9 @@ class FusedGroot:
 
 def _turned(layer: CategoryLinear, embodiment: int) -> Linear:
     return layer.W[embodiment].t().contiguous(), layer.b[embodiment]
+
+
+def _filled(weight: torch.Tensor, bias: torch.Tensor) -> Linear:
+    """[out, in] and [out], filled up with zeros to whole pieces: 132 columns fit few kernels."""
+    missing = -len(bias) % _PIECE
+    return F.pad(weight, (0, 0, 0, missing)), F.pad(bias, (0, missing))

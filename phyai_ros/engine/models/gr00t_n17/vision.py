@@ -85,6 +85,10 @@ class _Merger(nn.Module):
             x = _normed(self.norm, x.reshape(-1, self.width))
         else:
             x = _normed(self.norm, x).reshape(-1, self.width)
+        return self.feed_forward(x)
+
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [tokens, width], normalised."""
         out: torch.Tensor = self.linear_fc2(F.gelu(self.linear_fc1(x)))
         return out
 

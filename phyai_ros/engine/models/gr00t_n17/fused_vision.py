@@ -1,0 +1,71 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""GR00T's image tower from fused operators, for images of one size."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+
+from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.models.gr00t_n17.model import Features
+from phyai_ros.engine.models.gr00t_n17.vision import Grid, VisionTower
+from phyai_ros.engine.quantize import reads
+
+_EPS = 1e-6
+
+
+class FusedVision:
+    """The same function as ``VisionTower``."""
+
+    def __init__(self, tower: VisionTower, operators: Operators):
+        self._tower, self._operators = tower, operators
+
+    def __call__(
+        self, patches: torch.Tensor, grids: tuple[Grid, ...], count: int, length: int
+    ) -> Features:
+        """patches: as ``VisionTower`` takes them, in its dtype, of ``count`` images of ``length``
+        patches."""
+        tower, ops = self._tower, self._operators
+        table, cos, sin = tower._positions(grids)
+        cos, sin = (t[:, 0].view(count, length, -1) for t in (cos, sin))
+        x, branch = table.to(torch.float32, copy=True), tower.patch_embed(patches)
+        heads = tower.config.heads
+        shape = (count, heads, length, tower.config.hidden // heads)
+        key, value = (torch.empty(shape, dtype=patches.dtype, device=x.device) for _ in range(2))
+        deepstack = []
+        for i, block in enumerate(cast(Any, tower.blocks)):
+            attn, mlp = block.attn, block.mlp
+            h = affine(ops, x, branch, block.norm1, _EPS, attn.qkv.weight)
+            y = ops.branch(h, attn.qkv.weight, attn.qkv.bias)
+            q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
+            assert q is not None
+            y = ops.attention(q, key, value).flatten(0, 1)
+            branch = ops.linear(y, attn.proj.weight, attn.proj.bias)
+            h = affine(ops, x, branch, block.norm2, _EPS, mlp.linear_fc1.weight)
+            h = ops.linear(h, mlp.linear_fc1.weight, mlp.linear_fc1.bias, "gelu_tanh")
+            branch = ops.linear(h, mlp.linear_fc2.weight, mlp.linear_fc2.bias)
+            if i in tower.config.deepstack:
+                merger = tower.deepstack_merger_list[tower.config.deepstack.index(i)]
+                deepstack.append(self._merged(cast(Any, merger), x, branch))
+                branch = None  # x has it
+        return Features(self._merged(cast(Any, tower.merger), x, branch), deepstack)
+
+    def _merged(self, merger: Any, x: torch.Tensor, branch: torch.Tensor | None) -> torch.Tensor:
+        """A merger's tokens; x takes the branch up. What is one row of the norm lies side by side
+        in x."""
+        width = len(merger.norm.weight)
+        h = affine(
+            self._operators, x.view(-1, width), None if branch is None else branch.view(-1, width),
+            merger.norm, _EPS, merger.linear_fc1.weight,
+        )  # fmt: skip
+        return cast(torch.Tensor, merger.feed_forward(h.view(-1, merger.width)))
+
+
+def affine(
+    ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float, weight: Any
+) -> torch.Tensor:
+    """A layer norm with its scale and shift. weight: of the product that reads the result."""
+    return ops.add_norm(
+        x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight, shift=norm.bias
+    )
