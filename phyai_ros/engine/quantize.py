@@ -251,6 +251,11 @@ def quantized(model: object) -> bool:
     )
 
 
+def asked(weight: torch.Tensor | QuantizedWeight) -> torch.Tensor:
+    """What a pass in front of a product asks for (``kernels/ahead.py``)."""
+    return weight.values if isinstance(weight, QuantizedWeight) else weight
+
+
 def reads(weight: torch.Tensor | QuantizedWeight) -> torch.dtype:
     """What a product with this weight takes: E4M3 rows, or a dtype."""
     return E4M3 if isinstance(weight, QuantizedWeight) and weight.rows else weight.dtype

@@ -59,6 +59,7 @@ def wide(*tensors):
         ("layer", 1, "bst"),
         ("layer", 0, ""),
         ("rms", 1, "g"),
+        ("rms", 1, "sa"),
     ],
 )
 def test_add_norm(rand, dtype, dependent, kind, parts, extras):
@@ -75,14 +76,16 @@ def test_add_norm(rand, dtype, dependent, kind, parts, extras):
     pick = None
     if "p" in extras:
         pick = torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.int32, device=x.device)
+    ahead = rand(96, 500, dtype=dtype) if "a" in extras else None
     x64, branch64 = wide(x, branch)
     expected = add_norm.reference(
         x64, branch64, kind=kind, eps=1e-6, dtype=torch.float64,
         **{k: None if v is None else v.double() for k, v in vectors.items()}, pick=pick,
     )  # fmt: skip
     found = add_norm.fused(
-        x, branch, kind=kind, eps=1e-6, dtype=dtype, dependent=dependent, **vectors, pick=pick
-    )
+        x, branch, kind=kind, eps=1e-6, dtype=dtype, dependent=dependent, **vectors, pick=pick,
+        ahead=ahead,
+    )  # fmt: skip
     check(found, expected, dtype)
     check(x, x64, torch.float32)
 

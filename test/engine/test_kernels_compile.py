@@ -35,7 +35,7 @@ KERNELS = {
         add_norm.add_norm_kernel,
         {"out_ptr": HALF, "eps": "fp32", "pick_ptr": "*i32"},
         {"PARTS": 4, "HAS_PICK": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
-         "HAS_SHIFT": True, "RMS": False, "BLOCK": 1024},
+         "HAS_SHIFT": True, "RMS": False, "BLOCK": 1024, "STEP": 64, "SHARE": 256},
     ),
     "attention": (
         attention.attention_kernel,
@@ -80,7 +80,7 @@ KERNELS = {
         rope_cache.rope_cache_kernel,
         {"q_ptr": HALF, "key_ptr": HALF, "value_ptr": HALF, "eps": "fp32"},
         {"HEADS": 16, "KV": 8, "D": 128, "HALF": 64, "BLOCK": 8, "PARTS": 1,
-         "SCALED": True, "BIASED": True, "NORM": True},
+         "SCALED": True, "BIASED": True, "NORM": True, "STEP": 64, "SHARE": 256},
     ),
     "regroup": (
         regroup.regroup_kernel, {"copy_ptr": HALF}, {"INTO": True, "SHARE": 2.0**-6, "BLOCK": 512},
@@ -117,7 +117,8 @@ FP8_KERNELS = {
         fp8_norm.fp8_norm_kernel,
         {"branch_ptr": "*bf16", "out_ptr": SMALL, "eps": "fp32"},
         {"PARTS": 1, "SCALED": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
-         "HAS_SHIFT": True, "RMS": False, "QUANTISED": True, "BLOCK": 1024},
+         "HAS_SHIFT": True, "RMS": False, "QUANTISED": True, "BLOCK": 1024, "STEP": 128,
+         "SHARE": 256},
     ),
     "fp8_rows": (
         fp8_rows.fp8_rows_kernel,

@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.ahead import Ahead, ask
 
 
 def reference(
@@ -28,10 +29,12 @@ def reference(
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
     pick: torch.Tensor | None = None,
+    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """x [rows, width], changed in place. branch: [rows, width], or [parts, rows, width] to be
     summed. bias, gate, scale, shift: [width] or None. pick: int32 [rows], then gate, scale and
-    shift are [sets, width] and row r takes set ``pick[r]``. -> h [rows, width] in ``dtype``."""
+    shift are [sets, width] and row r takes set ``pick[r]``. ahead: the weight of the next product,
+    which changes nothing (``ahead.Ahead``). -> h [rows, width] in ``dtype``."""
     if pick is not None:
         gate, scale, shift = (None if v is None else v[pick] for v in (gate, scale, shift))
     if branch is not None:
@@ -56,10 +59,10 @@ def reference(
 @jit
 def add_norm_kernel(
     x_ptr, branch_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
-    pick_ptr, rows, width, eps,
+    pick_ptr, ahead_ptr, rows, width, ahead_count, ahead_row, ahead_stride, eps,
     PARTS: tl.constexpr, HAS_PICK: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
     HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, RMS: tl.constexpr,
-    BLOCK: tl.constexpr, PDL: tl.constexpr,
+    BLOCK: tl.constexpr, STEP: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
@@ -92,6 +95,8 @@ def add_norm_kernel(
             branch *= gate
         x += branch
         tl.store(x_ptr + row * width + at, x, mask=inside)
+    if PDL and SHARE > 0:
+        ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
     if RMS:
         h = x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
     else:
@@ -116,21 +121,23 @@ def fused(
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
     pick: torch.Tensor | None = None,
+    ahead: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor:
     """``reference`` in one launch. x float32, all contiguous."""
     rows, width = x.shape
     out = torch.empty(rows, width, dtype=dtype, device=x.device)
     parts = 0 if branch is None else branch.shape[0] if branch.ndim == 3 else 1
-    block = power_of_two(width)
+    block, asked = power_of_two(width), Ahead.of(ahead, rows, x)
     options = {"launch_pdl": True} if dependent else {}
     add_norm_kernel[(rows,)](
         x, branch if branch is not None else x, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
-        shift if shift is not None else x, out, pick if pick is not None else x, rows, width, eps,
+        shift if shift is not None else x, out, pick if pick is not None else x, asked.weight,
+        rows, width, asked.lines, asked.a_row, asked.stride, eps,
         PARTS=parts, HAS_PICK=pick is not None, HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
-        RMS=kind == "rms", BLOCK=block, PDL=dependent, num_warps=8 if block > 1024 else 4,
-        **options,
+        RMS=kind == "rms", BLOCK=block, **asked.constants, PDL=dependent,
+        num_warps=8 if block > 1024 else 4, **options,
     )  # fmt: skip
     return out

@@ -12,6 +12,7 @@ import torch
 
 from phyai_ros.engine.kernels import add_norm
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.ahead import Ahead, ask
 from phyai_ros.engine.kernels.fp8_rows import Product, _factors, _quantise
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
 
@@ -27,6 +28,7 @@ def reference(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
+    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor | QuantizedRows:
     """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3."""
     plain = branch.scaled() if isinstance(branch, Product) else branch
@@ -41,10 +43,11 @@ def reference(
 @jit
 def fp8_norm_kernel(
     x_ptr, branch_ptr, rows_ptr, columns_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
-    out_scale_ptr, rows, width, eps,
+    out_scale_ptr, ahead_ptr, rows, width, ahead_count, ahead_row, ahead_stride, eps,
     PARTS: tl.constexpr, SCALED: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
     HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, RMS: tl.constexpr,
-    QUANTISED: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
+    QUANTISED: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, SHARE: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -78,6 +81,8 @@ def fp8_norm_kernel(
             branch *= gate
         x += branch
         tl.store(x_ptr + row * width + at, x, mask=inside)
+    if PDL and SHARE > 0:
+        ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
     if RMS:
         h = x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
     else:
@@ -104,6 +109,7 @@ def fused(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
+    ahead: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor | QuantizedRows:
     """``reference`` in one launch. x float32, all contiguous."""
@@ -115,15 +121,16 @@ def fused(
         bias = branch.bias
     scales = (branch.rows, branch.columns) if isinstance(branch, Product) else (x, x)
     parts = 0 if values is None else values.shape[0] if values.ndim == 3 else 1
-    block = power_of_two(width)
+    block, asked = power_of_two(width), Ahead.of(ahead, rows, x)
     options = {"launch_pdl": True} if dependent else {}
     fp8_norm_kernel[(rows,)](
         x, values if values is not None else x, *scales, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
-        shift if shift is not None else x, out, out_scale, rows, width, eps,
+        shift if shift is not None else x, out, out_scale, asked.weight,
+        rows, width, asked.lines, asked.a_row, asked.stride, eps,
         PARTS=parts, SCALED=isinstance(branch, Product), HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
-        RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block, PDL=dependent,
-        num_warps=8 if block > 1024 else 4, **options,
+        RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block, **asked.constants,
+        PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
     )  # fmt: skip
     return QuantizedRows(out, out_scale) if dtype == E4M3 else out

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.ahead import Ahead, ask
 from phyai_ros.engine.kernels.fp8_rows import Product, _factors
 
 
@@ -24,11 +25,13 @@ def reference(
     at: int = 0,
     norms: tuple[torch.Tensor, torch.Tensor] | None = None,
     eps: float = 1e-6,
+    ahead: torch.Tensor | None = None,
 ) -> torch.Tensor | None:
     """y [B T, (heads + 2 kv) d], in parts [parts, B T, ...], or before its scales. cos, sin
     float32 [B or 1, T, d]. key, value [B, kv, L, d]: rows at .. at + T are written. norms: RMS
     weights of queries and of keys, [d] each. kv may be 0: queries alone. -> queries [B, T, heads,
-    d] in the cache's dtype, None where heads is 0."""
+    d] in the cache's dtype, None where heads is 0. ahead: the weight of the next product, which
+    changes nothing (``ahead.Ahead``)."""
     batch, kv, _, d = key.shape
     if isinstance(y, Product):
         y = y.scaled() if y.bias is None else y.scaled() + y.bias
@@ -57,10 +60,11 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 @jit
 def rope_cache_kernel(
     y_ptr, row_ptr, column_ptr, bias_ptr, cos_ptr, sin_ptr, q_ptr, key_ptr, value_ptr,
-    q_norm_ptr, k_norm_ptr, T, at, rows, table_stride, cache_batch, cache_head, cache_row, eps,
+    q_norm_ptr, k_norm_ptr, ahead_ptr, T, at, rows, table_stride, cache_batch, cache_head,
+    cache_row, ahead_count, ahead_row, ahead_stride, eps,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, HALF: tl.constexpr,
     BLOCK: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr, BIASED: tl.constexpr,
-    NORM: tl.constexpr, PDL: tl.constexpr,
+    NORM: tl.constexpr, STEP: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     head = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -89,6 +93,9 @@ def rope_cache_kernel(
         if BIASED:
             first += tl.load(bias_ptr + column, mask=here, other=0.0).to(tl.float32)
             second += tl.load(bias_ptr + D // 2 + column, mask=here, other=0.0).to(tl.float32)
+    if PDL and SHARE > 0:
+        program = tl.program_id(1) * rows + row
+        ask(program, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
     is_query = (head < HEADS)[:, None]
     is_value = (head >= HEADS + KV)[:, None]
     one, other = first, second
@@ -131,6 +138,7 @@ def fused(
     at: int = 0,
     norms: tuple[torch.Tensor, torch.Tensor] | None = None,
     eps: float = 1e-6,
+    ahead: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor | None:
     """``reference`` in one launch. key and value have the same strides, their last is 1; the rest
@@ -145,15 +153,18 @@ def fused(
     unused = y if norms is None else norms[0]
     half = power_of_two(d // 2)
     block = max(1, min(power_of_two(heads + 2 * kv), (1024 if rows > 128 else 256) // half))
-    rope_cache_kernel[(rows, -(-(heads + 2 * kv) // block))](
+    blocks = -(-(heads + 2 * kv) // block)
+    asked = Ahead.of(ahead, rows * blocks, y)
+    rope_cache_kernel[(rows, blocks)](
         y, *((y, y) if product is None else (product.rows, product.columns)),
         y if product is None or product.bias is None else product.bias,
         cos, sin, q if heads else key, key, value, unused,
-        unused if norms is None else norms[1],
+        unused if norms is None else norms[1], asked.weight,
         length, at, rows, 0 if cos.shape[0] == 1 else length * d, key.stride(0), key.stride(1),
-        key.stride(2), eps, HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
+        key.stride(2), asked.lines, asked.a_row, asked.stride, eps,
+        HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
         PARTS=y.shape[0] if y.ndim == 3 else 1, SCALED=product is not None,
         BIASED=product is not None and product.bias is not None, NORM=norms is not None,
-        PDL=dependent, num_warps=4 if block * half > 512 else 2, **options,
+        **asked.constants, PDL=dependent, num_warps=4 if block * half > 512 else 2, **options,
     )  # fmt: skip
     return q if heads else None

@@ -30,7 +30,7 @@ from phyai_ros.engine.models.gr00t_n17.fused_dit import (
 )
 from phyai_ros.engine.models.gr00t_n17.fused_vision import FusedVision, affine
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
-from phyai_ros.engine.quantize import reads
+from phyai_ros.engine.quantize import asked, reads
 
 _LN = 1e-5
 _PIECE = 16
@@ -169,19 +169,22 @@ class FusedGroot:
         ):
             norm, attn = layer.input_layernorm, layer.self_attn
             h = ops.add_norm(
-                x, branch, kind="rms", eps=norm.eps, dtype=reads(qkv), scale=norm.weight
-            )
+                x, branch, kind="rms", eps=norm.eps, dtype=reads(qkv), scale=norm.weight,
+                ahead=asked(qkv),
+            )  # fmt: skip
             q = ops.rope_cache(
                 ops.branch(h, qkv), cos, sin, key, value, heads=config.heads,
                 norms=(attn.q_norm.weight, attn.k_norm.weight), eps=config.eps,
+                ahead=asked(attn.o_proj.weight),
             )  # fmt: skip
             assert q is not None
             y = ops.attention(q, key, value, exists=real, causal=True).flatten(0, 1)
             branch = ops.linear(y, attn.o_proj.weight)
             norm = layer.post_attention_layernorm
             h = ops.add_norm(
-                x, branch, kind="rms", eps=norm.eps, dtype=reads(gate_up), scale=norm.weight
-            )
+                x, branch, kind="rms", eps=norm.eps, dtype=reads(gate_up), scale=norm.weight,
+                ahead=asked(gate_up),
+            )  # fmt: skip
             branch = ops.linear(ops.gated_linear(h, gate_up, "silu"), layer.mlp.down_proj.weight)
             # After the last kept layer DeepStack would come too late to be read.
             if i < len(features.deepstack) and i < len(text.layers) - 1:

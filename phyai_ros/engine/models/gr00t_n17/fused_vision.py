@@ -10,7 +10,7 @@ import torch
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.gr00t_n17.model import Features
 from phyai_ros.engine.models.gr00t_n17.vision import Grid, VisionTower
-from phyai_ros.engine.quantize import reads
+from phyai_ros.engine.quantize import asked, reads
 
 _EPS = 1e-6
 
@@ -38,7 +38,7 @@ class FusedVision:
             attn, mlp = block.attn, block.mlp
             h = affine(ops, x, branch, block.norm1, _EPS, attn.qkv.weight)
             y = ops.branch(h, attn.qkv.weight, attn.qkv.bias)
-            q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
+            q = ops.rope_cache(y, cos, sin, key, value, heads=heads, ahead=asked(attn.proj.weight))
             assert q is not None
             y = ops.attention(q, key, value).flatten(0, 1)
             branch = ops.linear(y, attn.proj.weight, attn.proj.bias)
@@ -65,7 +65,9 @@ class FusedVision:
 def affine(
     ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float, weight: Any
 ) -> torch.Tensor:
-    """A layer norm with its scale and shift. weight: of the product that reads the result."""
+    """A layer norm with its scale and shift. weight: of the product that reads the result, which is
+    asked for early."""
     return ops.add_norm(
-        x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight, shift=norm.bias
-    )
+        x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight, shift=norm.bias,
+        ahead=asked(weight),
+    )  # fmt: skip
