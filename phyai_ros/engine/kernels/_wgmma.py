@@ -4,26 +4,31 @@
 from __future__ import annotations
 
 
-def product(columns: int, *, by_columns: bool = False) -> str:
+def product(columns: int, *, by_columns: bool = False, a_shared: bool = False) -> str:
     """CUDA C++ of ``product(sum, a, b)``: sum[64 x columns] += a[64 x 16] b, a in registers, b a
-    descriptor of ``hopper.cuh``; ``product_by_columns`` where it sums over the rows of b. The sum's
-    length tells the overloads apart. columns: a multiple of 8, at most 256."""
+    descriptor of ``hopper.cuh``; ``product_by_columns`` where it sums over the rows of b. a_shared:
+    a is a descriptor too, ``by_rows``. The types of sum and a tell the overloads apart. columns: a
+    multiple of 8, at most 256."""
     if columns % 8 or not 8 <= columns <= 256:
         raise ValueError(f"a warpgroup's product has 8 to 256 columns in eights, not {columns}")
-    count = columns // 2
+    count, name = columns // 2, "product_by_columns" if by_columns else "product"
     sums = ", ".join(f"%{i}" for i in range(count))
     outputs = ", ".join(f'"+f"(s[{i}])' for i in range(count))
-    operands = ", ".join(f"%{count + i}" for i in range(4))
-    name = "product_by_columns" if by_columns else "product"
+    if a_shared:
+        kind_of_a, given, orders = "u64", '"l"(a)', f"0, {int(by_columns)}"
+        a, b = f"%{count}", f"%{count + 1}"
+    else:
+        kind_of_a, given, orders = "const u32*", _four('"r"(a[{}])', 0), f"{int(by_columns)}"
+        a, b = f"{{{_four('%{}', count)}}}", f"%{count + 4}"
 
     def text(kind: str) -> str:
         return (
             f'"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} {{{sums}}}, '
-            f'{{{operands}}}, %{count + 4}, 1, 1, 1, {int(by_columns)};"'
+            f'{a}, {b}, 1, 1, 1, {orders};"'
         )
 
     return f"""
-DEV void {name}(float (&s)[{count}], const u32* a, u64 b) {{
+DEV void {name}(float (&s)[{count}], {kind_of_a} a, u64 b) {{
   asm volatile(
 #if BF16
       {text("bf16")}
@@ -31,6 +36,10 @@ DEV void {name}(float (&s)[{count}], const u32* a, u64 b) {{
       {text("f16")}
 #endif
       : {outputs}
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+      : {given}, "l"(b));
 }}
 """
+
+
+def _four(text: str, first: int) -> str:
+    return ", ".join(text.format(first + i) for i in range(4))

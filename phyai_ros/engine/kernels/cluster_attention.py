@@ -50,9 +50,9 @@ def keys_a_rank(at: int) -> int:
 
 def _shared(d: int, keys: int) -> int:
     """Bytes of shared memory, as ``cluster_attention.cu`` lays it out."""
-    received = _RANKS * max(1, d // 16 // _RANKS) * 2048 + _RANKS * 512
-    prefix, own = 2 * d * keys, 2 * d * _OWN
-    return max(max(prefix, received) + prefix, received + 2 * own) + 32
+    join = _RANKS * max(1, d // 16 // _RANKS) * 2048 + _RANKS * 512
+    prefix, own, weights = 2 * d * keys, 2 * d * _OWN, -(-keys // 64) * 8192
+    return max(max(prefix, join + weights) + prefix, join + 2 * own + 8192) + 64
 
 
 @lru_cache(maxsize=64)
@@ -63,7 +63,8 @@ def _kernel(d: int, keys: int, dtype: torch.dtype, dependent: bool, device: int)
         {"D": d, "KEYS": keys, "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent)},
         cluster=_RANKS, threads=128, shared=_shared(d, keys),
         products=(
-            *(product(n) for n in sorted({keys, _OWN})), product(64, by_columns=True),
+            *(product(n) for n in sorted({keys, _OWN})),
+            product(64, by_columns=True, a_shared=True),
         ),
     )  # fmt: skip
 

@@ -14,19 +14,19 @@
 #define OWN 64           // keys of the chunk, at most
 #define STEPS (D / 16)   // of 16 columns: a lane's 16 bytes of fragments
 #define BOXES (D / 64)   // of 64 columns, as the copy engine brings them
-#define EARLY (BOXES < 2 ? BOXES : 2)  // boxes of values that are multiplied while p is made
 #define OWNED (STEPS < RANKS ? 1 : STEPS / RANKS)  // steps of an owner
 #define OWNERS (STEPS / OWNED)
 
-// Shared memory. What others leave here takes the place of the prefix's keys.
+// Shared memory. What others leave here, and then weights, take the place of the prefix's keys.
 #define RECEIVED_BYTES (RANKS * OWNED * 2048)
 #define STATISTICS_BYTES (RANKS * 512)
 #define JOIN_BYTES (RECEIVED_BYTES + STATISTICS_BYTES)
 #define PREFIX_BYTES (KEYS * D * 2)
+#define WEIGHT_BYTES ((KEYS + 63) / 64 * 8192)
 #define OWN_BYTES (OWN * D * 2)
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
-#define PREFIX_VALUES MOST(PREFIX_BYTES, JOIN_BYTES)
-#define BARS MOST(PREFIX_VALUES + PREFIX_BYTES, JOIN_BYTES + 2 * OWN_BYTES)
+#define PREFIX_VALUES MOST(PREFIX_BYTES, JOIN_BYTES + WEIGHT_BYTES)
+#define BARS MOST(PREFIX_VALUES + PREFIX_BYTES, JOIN_BYTES + 2 * OWN_BYTES + 8192)
 
 static_assert(D == 64 || D == 128 || D == 256, "whole boxes and owners");
 static_assert(KEYS % 16 == 0 && KEYS >= 64 && KEYS <= 160, "keys a rank");
@@ -44,40 +44,38 @@ struct Given {
 struct Block {
   u32 tid, lane, rank, head, memory;  // memory: where shared memory begins
   bool live;                          // one of this thread's rows is a query
+  DEV u32 box() const { return rank * OWNED / 4; }  // that an owner's columns are in
   DEV u32 received() const { return memory; }
   DEV u32 statistics() const { return memory + RECEIVED_BYTES; }
   DEV u32 keys_there() const { return memory + BARS; }
   DEV u32 values_there() const { return memory + BARS + 8; }
-  DEV u32 joined() const { return memory + BARS + 16; }
+  DEV u32 told() const { return memory + BARS + 16; }
+  DEV u32 joined(u32 k) const { return memory + BARS + 24 + k * 8; }
 };
 
-// All groups of products but the last `left` are done.
-template <int left>
-DEV void products_wait_but() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
-}
 DEV void fetch(u32 to, const TensorMap* map, u32 keys, u32 row, u32 bar) {
   bar_expect(bar, keys * D * 2);
 #pragma unroll
   for (u32 i = 0; i < BOXES; i++) fetch_box(to + i * keys * 128, map, i * 64, row, bar);
 }
 
-// Which keys of a lane exist: bit 2 j + c for key 8 j + 2 q + c of those from `first` on.
+// Where scores begin: minus infinity for a key that does not exist, of those from `first` on.
 template <int N>
-DEV u64 existing(const u8* exists, u32 first, u32 end, u32 lane) {
-  u64 bits = 0;
+DEV void begin(float (&s)[N / 2], const u8* exists, u32 first, u32 end, u32 lane) {
 #pragma unroll
   for (u32 i = 0; i < N / 4; i++) {
     u32 key = first + (i >> 1) * 8 + (lane & 3) * 2 + (i & 1);
     u32 byte = exists[key < end ? key : 0];  // without a branch, so that all loads are under way
-    bits |= (u64)(key < end && byte) << i;
+    float one = key < end && byte ? 0.0f : -infinity();
+    s[(i >> 1) * 4 + (i & 1)] = one;
+    s[(i >> 1) * 4 + 2 + (i & 1)] = one;
   }
-  return bits;
 }
 
 // One rank's share: N keys and values at these places of shared memory.
 template <int N, bool own>
-DEV void attend(const Block& b, const Given& g, u32 keys, u32 values, u64 there) {
+DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u32 keys, u32 values,
+                u32 weights) {
   u32 q[STEPS][4];
   const Word4* from = (const Word4*)g.q + b.head * STEPS * 128 + b.tid;
 #pragma unroll
@@ -86,7 +84,6 @@ DEV void attend(const Block& b, const Given& g, u32 keys, u32 values, u64 there)
 #pragma unroll
     for (int e = 0; e < 4; e++) q[i][e] = w.v[e];
   }
-  float s[N / 2] = {};
   bar_wait(b.keys_there(), 0);
   products_begin();
 #pragma unroll
@@ -97,48 +94,51 @@ DEV void attend(const Block& b, const Given& g, u32 keys, u32 values, u64 there)
   hold(s);
   if constexpr (!own) cluster_arrive_relaxed();  // the others' sums may take the place of these keys
 
-  float top[2] = {-infinity(), -infinity()}, shift[2];
-#pragma unroll
-  for (int i = 0; i < N / 2; i++) {
-    if (!(there >> ((i >> 2) * 2 + (i & 1)) & 1)) s[i] = -infinity();
-    top[(i >> 1) & 1] = fmaxf(top[(i >> 1) & 1], s[i]);
-  }
+  float top[2], shift[2];
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    top[h] = quad_max(top[h]);
+    float of[2] = {-infinity(), -infinity()};
+#pragma unroll
+    for (int i = 0; i < N / 8; i++)
+#pragma unroll
+      for (int c = 0; c < 2; c++) of[c] = fmaxf(of[c], s[i * 4 + h * 2 + c]);
+    top[h] = quad_max(fmaxf(of[0], of[1]));
     shift[h] = top[h] == -infinity() ? 0.0f : top[h] * g.scale;
   }
 
-  // Each rank begins with another box, so that owners are not all written to at once.
+  // Weights go through shared memory: products that read them from registers keep the warp.
   float y[BOXES][32] = {}, sum[2] = {};
-  u32 p[N / 16][4];
-  auto box = [&](u32 k) { return (k + b.rank) % BOXES; };
-  auto multiply = [&](float (&to)[32], u32 k, int i) {
-    // One box is 64 columns wide: there is no next one.
-    product_by_columns(to, p[i], by_columns(values + box(k) * N * 128 + i * 2048, 1024));
-  };
-  bar_wait(b.values_there(), 0);
+  const u32 row = (b.tid >> 5) * 16 + (b.lane & 15);
+  __syncthreads();  // all warps have multiplied the keys
 #pragma unroll
   for (int i = 0; i < N / 16; i++) {
+    u32 p[4];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
       const float* two = s + i * 8 + e * 2;
       float one = exp2_(two[0] * g.scale - shift[e & 1]);
       float other = exp2_(two[1] * g.scale - shift[e & 1]);
       sum[e & 1] += one + other;
-      p[i][e] = pack(one, other);
+      p[e] = pack(one, other);
     }
+    u32 piece = (i & 3) * 2 + (b.lane >> 4);
+    put_tiles(weights + (i >> 2) * 8192 + row * 128 + ((piece ^ (row & 7)) << 4), p);
+  }
+  written();
+  bar_wait(b.values_there(), 0);
+  // Each rank begins with another box, so that owners are not all written to at once.
+  auto box = [&](u32 k) { return (k + b.rank) % BOXES; };
+  auto multiply = [&](u32 k) {
     products_begin();
 #pragma unroll
-    for (int k = 0; k < EARLY; k++) multiply(y[k], k, i);
-  }
-  products_commit();
-#pragma unroll
-  for (int k = EARLY; k < BOXES; k++) {
-#pragma unroll
-    for (int i = 0; i < N / 16; i++) multiply(y[k], k, i);
+    for (int i = 0; i < N / 16; i++)
+      // One box is 64 columns wide: there is no next one.
+      product_by_columns(y[k], by_rows(weights + (i >> 2) * 8192 + (i & 3) * 32),
+                         by_columns(values + box(k) * N * 128 + i * 2048, 1024));
     products_commit();
-  }
+  };
+  multiply(0);
+  if constexpr (BOXES > 1) multiply(1);
 
   float inverse[2];
 #pragma unroll
@@ -148,79 +148,94 @@ DEV void attend(const Block& b, const Given& g, u32 keys, u32 values, u64 there)
   }
   cluster_wait();
   if (b.live) {
-    const u32 two[4] = {(u32)__float_as_int(top[0] * g.scale), (u32)__float_as_int(sum[0]),
-                        (u32)__float_as_int(top[1] * g.scale), (u32)__float_as_int(sum[1])};
+    const u32 two[4] = {__float_as_uint(top[0] * g.scale), __float_as_uint(sum[0]),
+                        __float_as_uint(top[1] * g.scale), __float_as_uint(sum[1])};
     u32 at = (b.rank * 32 + (b.tid >> 2)) * 16;
     for (u32 owner = b.lane & 3; owner < OWNERS; owner += 4)
-      put_async4(remote(b.statistics() + at, owner), two, remote(b.joined(), owner));
+      put_async4(remote(b.statistics() + at, owner), two, remote(b.told(), owner));
   }
-  auto send = [&](const float (&part)[32], u32 k) {
+  auto send = [&](u32 k) {
+    hold(y[k]);
     if (!b.live) return;
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
-      u32 step = box(k) * 4 + i, owner = step / OWNED, words[4];
+      u32 step = box(k) * 4 + i, owner = step / OWNED;
+      Word4 words;
 #pragma unroll
       for (int e = 0; e < 4; e++) {
-        const float* two = part + i * 8 + e * 2;
-        words[e] = pack(two[0] * inverse[e & 1], two[1] * inverse[e & 1]);
+        const float* two = y[k] + i * 8 + e * 2;
+        words.v[e] = pack(two[0] * inverse[e & 1], two[1] * inverse[e & 1]);
       }
       u32 at = ((b.rank * OWNED + step % OWNED) * 128 + b.tid) * 16;
-      put_async4(remote(b.received() + at, owner), words, remote(b.joined(), owner));
+      if (owner == b.rank)
+        *(Word4*)(memory + at) = words;  // this very thread will read it
+      else
+        put_async4(remote(b.received() + at, owner), words.v, remote(b.joined(k), owner));
     }
   };
-  products_wait_but<BOXES - EARLY>();
+  // The network between the blocks is what takes longest: it is given a box as soon as there is one.
 #pragma unroll
-  for (int k = 0; k < EARLY; k++) {
-    hold(y[k]);
-    send(y[k], k);
-  }
-  if constexpr (BOXES > 2) {
-    products_wait_but<1>();
-    hold(y[2]);
-    send(y[2], 2);
-    products_wait();
-    hold(y[3]);
-    send(y[3], 3);
+  for (int k = 0; k < BOXES; k++) {
+    if (k + 1 < BOXES)
+      products_wait_but<1>();
+    else
+      products_wait();
+    send(k);
+    if (k + 2 < BOXES) multiply(k + 2);
   }
 }
 
-// An owner's columns, from every rank's part.
+// An owner's columns, from every rank's part, in the order in which they are sent.
 DEV void join(const Block& b, const Given& g, const u8* memory) {
   if (b.rank >= OWNERS || !b.live) return;
-  bar_wait_cluster(b.joined(), 0);
+  bar_wait_cluster(b.told(), 0);
   const Float4* statistics = (const Float4*)(memory + RECEIVED_BYTES) + (b.tid >> 2);
-  float weight[RANKS][2];
+  float top[2], inverse[2];
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    float top = -infinity(), total = 0.0f;
+    float total = 0.0f;
+    top[h] = -infinity();
 #pragma unroll
-    for (int r = 0; r < RANKS; r++) top = fmaxf(top, statistics[r * 32].v[h * 2]);
-    if (top == -infinity()) top = 0.0f;  // no key exists
+    for (int r = 0; r < RANKS; r++) top[h] = fmaxf(top[h], statistics[r * 32].v[h * 2]);
+    if (top[h] == -infinity()) top[h] = 0.0f;  // no key exists
 #pragma unroll
     for (int r = 0; r < RANKS; r++) {
       Float4 of = statistics[r * 32];
-      total += weight[r][h] = of.v[h * 2 + 1] * exp2_(of.v[h * 2] - top);
+      total += of.v[h * 2 + 1] * exp2_(of.v[h * 2] - top[h]);
     }
-    float inverse = total == 0.0f ? 0.0f : reciprocal(total);
-#pragma unroll
-    for (int r = 0; r < RANKS; r++) weight[r][h] *= inverse;
+    inverse[h] = total == 0.0f ? 0.0f : reciprocal(total);
   }
+  hold(top);
+  hold(inverse);
+  float y[OWNED][8] = {};
 #pragma unroll
-  for (int j = 0; j < OWNED; j++) {
-    float y[4][2] = {};
+  for (u32 k = 0; k < BOXES; k++) {
+    bar_wait_cluster(b.joined(k), 0);
 #pragma unroll
-    for (int r = 0; r < RANKS; r++) {
-      Word4 part = *((const Word4*)memory + (r * OWNED + j) * 128 + b.tid);
+    for (u32 i = 0; i < RANKS / BOXES; i++) {
+      u32 rank = (b.box() - k) % BOXES + i * BOXES;
+      Float4 of = statistics[rank * 32];
+      float weight[2];
 #pragma unroll
-      for (int e = 0; e < 4; e++) {
-        Float2 two = unpack(part.v[e]);
-        y[e][0] += two.v[0] * weight[r][e & 1];
-        y[e][1] += two.v[1] * weight[r][e & 1];
+      for (int h = 0; h < 2; h++)
+        weight[h] = of.v[h * 2 + 1] * exp2_(of.v[h * 2] - top[h]) * inverse[h];
+#pragma unroll
+      for (u32 j = 0; j < OWNED; j++) {
+        Word4 part = *((const Word4*)memory + (rank * OWNED + j) * 128 + b.tid);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          Float2 two = unpack(part.v[e]);
+          y[j][e * 2] += two.v[0] * weight[e & 1];
+          y[j][e * 2 + 1] += two.v[1] * weight[e & 1];
+        }
       }
     }
+  }
+#pragma unroll
+  for (u32 j = 0; j < OWNED; j++) {
     Word4 words;
 #pragma unroll
-    for (int e = 0; e < 4; e++) words.v[e] = pack(y[e][0], y[e][1]);
+    for (int e = 0; e < 4; e++) words.v[e] = pack(y[j][e * 2], y[j][e * 2 + 1]);
     *((Word4*)g.out + (b.head * STEPS + b.rank * OWNED + j) * 128 + b.tid) = words;
   }
 }
@@ -237,10 +252,15 @@ extern "C" __global__ void __launch_bounds__(128)
   if (b.tid == 0) {
     bar_init(b.keys_there(), 1);
     bar_init(b.values_there(), 1);
-    bar_init(b.joined(), 1);
+    bar_init(b.told(), 1);
+    for (u32 k = 0; k < BOXES; k++) bar_init(b.joined(k), 1);
     bars_made();
     u32 left = g.rows % 16, live = 4 * (g.rows / 16 * 8 + (left < 8 ? left : 8));
-    bar_expect(b.joined(), RANKS * live * (OWNED * 16 + 4));
+    bar_expect(b.told(), RANKS * live * 4);
+    for (u32 k = 0; k < BOXES; k++) {
+      bool self = (b.box() - b.rank) % BOXES == k;  // its own part comes by no network
+      bar_expect(b.joined(k), (RANKS / BOXES - self) * live * OWNED * 16);
+    }
     if (b.rank == LAST) {
       prefetch_map(&g.own_keys);
       prefetch_map(&g.own_values);
@@ -253,18 +273,20 @@ extern "C" __global__ void __launch_bounds__(128)
   __syncthreads();
   if (b.rank == LAST) {
     cluster_arrive_relaxed();  // its keys lie elsewhere
-    u64 there = existing<OWN>(g.exists, g.at, g.at + g.rows, b.lane);
+    float s[OWN / 2];
+    begin<OWN>(s, g.exists, g.at, g.at + g.rows, b.lane);
     others_done();
     const u32 keys = b.memory + JOIN_BYTES, values = keys + OWN_BYTES;
     if (b.tid == 0) {
       fetch(keys, &g.own_keys, OWN, 0, b.keys_there());
       fetch(values, &g.own_values, OWN, 0, b.values_there());
     }
-    attend<OWN, true>(b, g, keys, values, there);
+    attend<OWN, true>(b, g, s, memory, keys, values, values + OWN_BYTES);
   } else {
-    u64 there = existing<KEYS>(g.exists, first, g.at, b.lane);
+    float s[KEYS / 2];
+    begin<KEYS>(s, g.exists, first, g.at, b.lane);
     others_done();
-    attend<KEYS, false>(b, g, b.memory, b.memory + PREFIX_VALUES, there);
+    attend<KEYS, false>(b, g, s, memory, b.memory, b.memory + PREFIX_VALUES, b.memory + JOIN_BYTES);
   }
   join(b, g, memory);
 }

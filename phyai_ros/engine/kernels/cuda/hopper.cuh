@@ -108,6 +108,12 @@ DEV void copy16(u32 to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 DEV void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Four 8 x 8 tiles of 16 bits, a row of which each lane points at.
+DEV void put_tiles(u32 to, const u32* v) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+               "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
 DEV u32 cluster_rank() {
   u32 r;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
@@ -215,7 +221,17 @@ DEV u64 by_columns(u32 address, u32 next) {
 }
 DEV void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEV void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-DEV void products_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// All groups of products but the last `left` are done.
+template <int left>
+DEV void products_wait_but() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+DEV void products_wait() { products_wait_but<0>(); }
+// What the threads of this block wrote into shared memory is there for products.
+DEV void written() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+}
 // The compiler may not move uses of a sum in front of products_wait.
 template <int Count>
 DEV void hold(float (&sum)[Count]) {
