@@ -115,16 +115,18 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 #endif
 
   float sum[COLUMNS / 2] = {};
-  products_begin();
+  // Each piece begins and commits by itself: behind a wait that a warp might leave later than another,
+  // products of a group that is already open are made one after the other (ptxas, C7520).
 #pragma unroll
   for (int piece = 0; piece < PIECES; piece++) {
     u32 at = group * PIECES + piece;
     bar_wait(there + at * 8, 0);
+    products_begin();
 #pragma unroll
     for (int i = 0; i < 4; i++)
       product(sum, a[piece * 4 + i], by_rows(weights + at * PIECE_BYTES + i * 32));
+    products_commit();
   }
-  products_commit();
 #if PART
   float share[4] = {};  // mean, mean of the row 8 below; sums of squared deviations
 #pragma unroll
