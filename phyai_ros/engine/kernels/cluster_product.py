@@ -23,7 +23,7 @@ from phyai_ros.engine.kernels.skinny_linear import activate
 _NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
-_FILES = ("hopper.cuh", "cluster_product.cu")
+_FILES = ("hopper.cuh", "join.cuh", "cluster_product.cu")
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,12 @@ class Form:
     def depth(self) -> int:
         return self.k // self.ranks
 
+    @property
+    def paired(self) -> bool:
+        """Whether a column goes with one of the other half."""
+        return self.epilogue in ("rope", "gated")
+
     def fits(self) -> bool:
-        paired = self.epilogue in ("rope", "gated")
         packed = (self.heads + 2 * self.kv) * self.d
         return (
             self.k % (64 * self.ranks) == 0
@@ -69,7 +73,7 @@ class Form:
             and self.half % 8 == 0
             and (self.epilogue != "rope" or (self.n == packed and self.d // 2 % self.half == 0))
             and 2 * self.half <= 256
-            and (2 * self.half) % (8 * self.ranks * (2 if paired else 1)) == 0
+            and (2 * self.half) % (8 * self.ranks * (2 if self.paired else 1)) == 0
             and self.shared() <= _cuda.MOST_SHARED
             and self.groups * 128 * self.registers <= _cuda.REGISTERS
         )
@@ -99,7 +103,7 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
         "cluster_product", _FILES,
         {
             "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
-            "HALF": form.half, "NORM": _NORMS[form.norm],
+            "COLUMNS": 2 * form.half, "PAIRED": int(form.paired), "NORM": _NORMS[form.norm],
             "EPILOGUE": _EPILOGUES[form.epilogue], "ACTIVATION": _ACTIVATIONS[form.activation],
             "D": form.d, "HEADS": form.heads, "KV": form.kv, "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent), "REGISTERS": form.registers,

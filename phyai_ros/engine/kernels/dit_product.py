@@ -119,10 +119,11 @@ class _Given(ctypes.Structure):
 def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cuda.Kernel:
     del device  # a kernel is loaded into one device's context
     return _cuda.Kernel(
-        "dit_product", ("hopper.cuh", "dit.cuh", "dit_product.cu"),
+        "dit_product", ("hopper.cuh", "join.cuh", "dit.cuh", "dit_product.cu"),
         {
             "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
-            "COLUMNS": form.columns, "PART": form.part, "RESIDUAL": int(form.residual),
+            "COLUMNS": form.columns, "PAIRED": 0, "PART": form.part,
+            "RESIDUAL": int(form.residual),
             "GELU": int(form.activation == "gelu_tanh"), "ROW_MAJOR": int(form.row_major),
             "REGISTERS": form.registers,
             "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent),

@@ -1,12 +1,10 @@
 // Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 //
-// y = epilogue(norm(x) W^T), 64 rows at most. A cluster of BLOCKS makes 2 HALF columns; each of its
-// RANKS warpgroups takes a share of the depth, then they leave each other partial sums, first inside a
-// block, then inside the cluster, and each finishes the columns it owns. All of a block's weights are
-// asked for at once, before the kernel in front has ended.
+// y = epilogue(norm(x) W^T), 64 rows at most, sums joined in clusters (``join.cuh``). All of a block's
+// weights are asked for at once, before the kernel in front has ended.
 //
-// Defined outside: N, K of W [N, K]; BLOCKS, GROUPS (warpgroups of a block), HALF; NORM, whether
-// an RMS norm stands in front; EPILOGUE and what it needs; REGISTERS of a thread.
+// Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, whether an RMS norm stands in
+// front; EPILOGUE and what it needs; REGISTERS of a thread.
 
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
@@ -17,32 +15,16 @@
 #define GELU 1
 #define SILU 2
 
-#ifndef ACTIVATION
-#define ACTIVATION 0
-#endif
 #ifndef D
 #define D 256
 #define HEADS 8
 #define KV 1
 #endif
-#define RANKS (BLOCKS * GROUPS)
-#define PAIRED (EPILOGUE == ROPE || EPILOGUE == GATED)
-#define COLUMNS (2 * HALF)
-#define DEPTH (K / RANKS)
-#define CHUNKS (DEPTH / 64)
-#define STEPS (DEPTH / 16)
-#define OWN (COLUMNS / 8 / RANKS)
-#define CHUNK_BYTES (COLUMNS * 128)
-#define WEIGHT_BYTES (GROUPS * CHUNKS * CHUNK_BYTES)
-#define RECEIVED_BYTES ((BLOCKS - 1) * OWN * 2048)
-#define LEFT_BYTES (BLOCKS * OWN * 2048)  // by one warpgroup for another of its block
+#define HALF (COLUMNS / 2)
 #define STATISTICS_BYTES (NORM ? RANKS * 32 * 8 : 0)
 #define THREADS (GROUPS * 128)
 
-static_assert(K % (64 * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in chunks and groups");
-static_assert(!PAIRED || OWN % 2 == 0, "an owner has both halves of a pair");
 static_assert(N % COLUMNS == 0, "whole tiles");
-static_assert(CHUNKS * CHUNK_BYTES >= (GROUPS - 1) * LEFT_BYTES, "sums take the weights' place");
 
 struct Given {
   TensorMap weights;   // boxes of HALF rows
@@ -74,13 +56,6 @@ DEV u32 column_of(u32 tile, u32 i) {
 #endif
 }
 
-// The j-th group that a rank owns.
-DEV constexpr u32 owned(u32 rank, u32 j) {
-  return !PAIRED ? rank * OWN + j
-         : j < OWN / 2 ? rank * (OWN / 2) + j
-                       : HALF / 8 + rank * (OWN / 2) + j - OWN / 2;
-}
-
 DEV float activate(float x) {
 #if ACTIVATION == GELU
   return gelu_tanh(x);
@@ -89,11 +64,6 @@ DEV float activate(float x) {
 #else
   return x;
 #endif
-}
-
-// Where one warpgroup of a block leaves another's columns.
-DEV u32 left_at(u32 from, u32 to) {
-  return from * CHUNKS * CHUNK_BYTES + (to < from ? to : to - 1) * LEFT_BYTES;
 }
 
 // Sums of squares of a thread's two rows, over a rank's share.
@@ -108,7 +78,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   const u32 block = cluster_rank(), rank = block * GROUPS + own_group, tile = blockIdx.x / BLOCKS;
   const bool live = row < g.rows;  // one of this thread's rows is
   const u32 weights = shared_of(dynamic);
-  const u32 received = weights + WEIGHT_BYTES, statistics = received + GROUPS * RECEIVED_BYTES;
+  const u32 received = weights + GROUPS * SHARE_BYTES, statistics = received + GROUPS * RECEIVED_BYTES;
   const u32 bar = statistics + STATISTICS_BYTES, joined = bar + 8;
 #if NORM
   float* scales = (float*)(dynamic + (bar + 16 - weights));
@@ -118,14 +88,12 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     bar_init(bar, 1);
     bar_init(joined, 1);
     bars_made();
-    bar_expect(bar, WEIGHT_BYTES);
-    if (BLOCKS > 1) {  // from each warpgroup of the other blocks
-      u32 pairs = g.rows / 16 * 8 + (g.rows % 16 < 8 ? g.rows % 16 : 8);  // of rows
-      bar_expect(joined, (BLOCKS - 1) * GROUPS * pairs * (OWN * 64 + (NORM ? 8 : 0)));
-    }
+    bar_expect(bar, GROUPS * SHARE_BYTES);
+    if (BLOCKS > 1)  // from each warpgroup of the other blocks
+      bar_expect(joined, (BLOCKS - 1) * GROUPS * live_pairs(g.rows) * (OWN * 64 + (NORM ? 8 : 0)));
 #pragma unroll
-    for (u32 i = 0; i < GROUPS * CHUNKS; i++) {
-      u32 to = weights + i * CHUNK_BYTES, column = block * GROUPS * DEPTH + i * 64;
+    for (u32 i = 0; i < GROUPS * PIECES; i++) {
+      u32 to = weights + i * PIECE_BYTES, column = block * GROUPS * DEPTH + i * 64;
       fetch_box(to, &g.weights, column, column_of(tile, 0), bar);
       fetch_box(to + HALF * 128, &g.weights, column, column_of(tile, HALF / 8), bar);
     }
@@ -169,13 +137,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   others_done();
 
   u32 a[STEPS][4];
-  const Word4* in = g.in + rank * STEPS * 128 + tid;
-#pragma unroll
-  for (int i = 0; i < STEPS; i++) {
-    Word4 w = live ? in[i * 128] : Word4{};
-#pragma unroll
-    for (int e = 0; e < 4; e++) a[i][e] = w.v[e];
-  }
+  load_share(a, g.in, rank, tid, live);
 #if NORM
   copies_done();
 #endif
@@ -194,13 +156,13 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     }
 #endif
 
-  const u32 mine_at = weights + own_group * CHUNKS * CHUNK_BYTES;
+  const u32 mine_at = weights + own_group * SHARE_BYTES;
   float sum[COLUMNS / 2] = {};
   bar_wait(bar, 0);
   products_begin();
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
-    product(sum, a[i], by_rows(mine_at + (i >> 2) * CHUNK_BYTES + (i & 3) * 32));
+    product(sum, a[i], by_rows(mine_at + (i >> 2) * PIECE_BYTES + (i & 3) * 32));
   products_commit();
 #if NORM
   float mine[2];
@@ -210,20 +172,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   products_wait();
   hold(sum);
 
-  // Inside the block: each warpgroup leaves the others' columns where its own weights were.
 #if GROUPS > 1
-#pragma unroll
-  for (u32 other = 0; other < GROUPS; other++) {
-    if (other == own_group) continue;
-    Float4* left = (Float4*)(dynamic + left_at(own_group, other)) + tid;
-#pragma unroll
-    for (u32 b = 0; b < BLOCKS; b++)
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++) {
-        const float* v = sum + owned(b * GROUPS + other, j) * 4;
-        left[(b * OWN + j) * 128] = {v[0], v[1], v[2], v[3]};
-      }
-  }
+  leave_inside(sum, dynamic, own_group, tid);
 #if NORM
   if (q == 0) {
     float* to = (float*)(dynamic + (statistics_at(statistics, rank, tid) - weights));
@@ -233,31 +183,10 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #endif
   __syncthreads();
 #endif
-  float part[BLOCKS][OWN][4];
-#pragma unroll
-  for (u32 b = 0; b < BLOCKS; b++)
-#pragma unroll
-    for (u32 j = 0; j < OWN; j++)
-#pragma unroll
-      for (u32 w = 0; w < GROUPS; w++)
-        if (w == own_group) {
-#pragma unroll
-          for (int e = 0; e < 4; e++) part[b][j][e] = sum[owned(b * GROUPS + w, j) * 4 + e];
-        }
+  Part part;
+  pick_own(part, sum, own_group);
 #if GROUPS > 1
-#pragma unroll
-  for (u32 other = 0; other < GROUPS; other++) {
-    if (other == own_group) continue;
-    const Float4* left = (const Float4*)(dynamic + left_at(other, own_group)) + tid;
-#pragma unroll
-    for (u32 b = 0; b < BLOCKS; b++)
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++) {
-        Float4 f = left[(b * OWN + j) * 128];
-#pragma unroll
-        for (int e = 0; e < 4; e++) part[b][j][e] += f.v[e];
-      }
-  }
+  add_left(part, dynamic, own_group, tid);
 #endif
 
   // Inside the cluster: to the owners.
@@ -271,10 +200,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #pragma unroll
         for (int e = 0; e < 4; e++) own[j][e] = part[owner][j][e];
     } else if (live) {
-      u32 from = block < owner ? block : block - 1, there = remote(joined, owner);
-      u32 to = remote(received + own_group * RECEIVED_BYTES, owner) + (from * OWN * 128 + tid) * 16;
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++) put_async4(to + j * 2048, part[owner][j], there);
+      u32 there = remote(joined, owner);
+      put_part(part[owner], received, own_group, block, owner, tid, there);
 #if NORM
       if (q == 0) put_async2(remote(statistics_at(statistics, rank, tid), owner), mine, there);
 #endif
@@ -290,15 +217,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   }
 #endif
   if (BLOCKS > 1) bar_wait_cluster(joined, 0);
-  const u8* here = dynamic + (received - weights) + own_group * RECEIVED_BYTES;
-#pragma unroll
-  for (u32 from = 0; from < BLOCKS - 1; from++)
-#pragma unroll
-    for (u32 j = 0; j < OWN; j++) {
-      Float4 f = *(const Float4*)(here + ((from * OWN + j) * 128 + tid) * 16);
-#pragma unroll
-      for (int e = 0; e < 4; e++) own[j][e] += f.v[e];
-    }
+  add_received(own, dynamic + (received - weights) + own_group * RECEIVED_BYTES, tid);
 #if NORM
   const float* told = (const float*)(dynamic + (statistics_at(statistics, 0, tid) - weights));
   float inverse[2];

@@ -1,29 +1,17 @@
 // Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 //
-// y = epilogue(norm(x) W^T), 64 rows at most, in clusters as ``cluster_product``: BLOCKS share the depth
-// of COLUMNS columns, each of the RANKS warpgroups has its share, sums are joined first inside a block,
-// then inside the cluster. What differs: a layer norm is put right behind the product,
+// y = epilogue(norm(x) W^T), 64 rows at most, sums joined in clusters (``join.cuh``). A layer norm is put
+// right behind the product,
 //   norm(x) W^T = (x scale W^T - mean (scale W^T summed over the depth)) / deviation,
 // so that operands are read as they are; and products begin when the first piece of the weights has
 // come.
 //
-// Defined outside: N, K of W [N, K]; BLOCKS, GROUPS (warpgroups of a block), COLUMNS; PART (columns of
-// a statistic of x, 0 where there is no norm); RESIDUAL; GELU; ROW_MAJOR; REGISTERS.
+// Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; PART (columns of a statistic of x, 0
+// where there is no norm); RESIDUAL; GELU; ROW_MAJOR; REGISTERS of a thread.
 
-#define RANKS (BLOCKS * GROUPS)
-#define DEPTH (K / RANKS)
-#define PIECES (DEPTH / 64)
-#define STEPS (DEPTH / 16)
-#define OWN (COLUMNS / 8 / RANKS)
-#define PIECE_BYTES (COLUMNS * 128)
-#define SHARE_BYTES (PIECES * PIECE_BYTES)
-#define RECEIVED_BYTES ((BLOCKS - 1) * OWN * 2048)
-#define LEFT_BYTES (BLOCKS * OWN * 2048)  // by one warpgroup for another of its block
 #define STATISTICS_BYTES (PART ? RANKS * 512 : 0)
 
-static_assert(K % (64 * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in pieces and groups");
-static_assert(N % COLUMNS == 0 && COLUMNS <= 256, "whole tiles, one product wide");
-static_assert(SHARE_BYTES >= (GROUPS - 1) * LEFT_BYTES, "sums take the weights' place");
+static_assert(N % COLUMNS == 0, "whole tiles");
 #if PART
 static_assert(DEPTH % PART == 0, "whole statistics");
 #endif
@@ -41,11 +29,6 @@ struct Given {
   u32 rows;
   float eps;
 };
-
-// Where one warpgroup of a block leaves another's columns.
-DEV u32 left_at(u32 from, u32 to) {
-  return from * SHARE_BYTES + (to < from ? to : to - 1) * LEFT_BYTES;
-}
 
 extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_constant__ Given g) {
   extern __shared__ __align__(1024) u8 memory[];
@@ -69,8 +52,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
       fetch_box(weights + at * PIECE_BYTES, &g.weights, (block * GROUPS * PIECES + at) * 64, first,
                 there + at * 8);
     }
-    u32 pairs = g.rows / 16 * 8 + (g.rows % 16 < 8 ? g.rows % 16 : 8);  // of rows
-    bar_expect(joined, (BLOCKS - 1) * GROUPS * pairs * (OWN * 64 + (PART ? 16 : 0)));
+    bar_expect(joined, (BLOCKS - 1) * GROUPS * live_pairs(g.rows) * (OWN * 64 + (PART ? 16 : 0)));
   }
   next_may_start();
   cluster_arrive();
@@ -97,13 +79,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
   others_done();
 
   u32 a[STEPS][4];
-  const Word4* in = (const Word4*)g.in + rank * STEPS * 128 + tid;
-#pragma unroll
-  for (int i = 0; i < STEPS; i++) {
-    Word4 w = live ? in[i * 128] : Word4{};
-#pragma unroll
-    for (int e = 0; e < 4; e++) a[i][e] = w.v[e];
-  }
+  load_share(a, (const Word4*)g.in, rank, tid, live);
 #if PART
   const u32 parts = DEPTH / PART;  // of this share; a row's four lanes read them in turn
   Float4 part_of[(parts + 3) / 4];
@@ -151,47 +127,14 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
   products_wait();
   hold(sum);
 
-  // Inside the block: each warpgroup leaves the others' columns where its own weights were.
-  float part[BLOCKS][OWN][4];
 #if GROUPS > 1
-#pragma unroll
-  for (u32 other = 0; other < GROUPS; other++) {
-    if (other == group) continue;
-    Float4* left = (Float4*)(memory + left_at(group, other)) + tid;
-#pragma unroll
-    for (u32 b = 0; b < BLOCKS; b++)
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++) {
-        const float* v = sum + ((b * GROUPS + other) * OWN + j) * 4;
-        left[(b * OWN + j) * 128] = {v[0], v[1], v[2], v[3]};
-      }
-  }
+  leave_inside(sum, memory, group, tid);
   __syncthreads();
 #endif
-#pragma unroll
-  for (u32 b = 0; b < BLOCKS; b++)
-#pragma unroll
-    for (u32 j = 0; j < OWN; j++)
-#pragma unroll
-      for (u32 w = 0; w < GROUPS; w++)
-        if (w == group) {
-#pragma unroll
-          for (int e = 0; e < 4; e++) part[b][j][e] = sum[((b * GROUPS + w) * OWN + j) * 4 + e];
-        }
+  Part part;
+  pick_own(part, sum, group);
 #if GROUPS > 1
-#pragma unroll
-  for (u32 other = 0; other < GROUPS; other++) {
-    if (other == group) continue;
-    const Float4* left = (const Float4*)(memory + left_at(other, group)) + tid;
-#pragma unroll
-    for (u32 b = 0; b < BLOCKS; b++)
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++) {
-        Float4 f = left[(b * OWN + j) * 128];
-#pragma unroll
-        for (int e = 0; e < 4; e++) part[b][j][e] += f.v[e];
-      }
-  }
+  add_left(part, memory, group, tid);
 #endif
 
   // Inside the cluster: to the owners.
@@ -205,10 +148,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 #pragma unroll
         for (int e = 0; e < 4; e++) own[j][e] = part[owner][j][e];
     } else if (live) {
-      u32 from = block < owner ? block : block - 1, bar = remote(joined, owner);
-      u32 to = remote(received + group * RECEIVED_BYTES, owner) + (from * OWN * 128 + tid) * 16;
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++) put_async4(to + j * 2048, part[owner][j], bar);
+      u32 bar = remote(joined, owner);
+      put_part(part[owner], received, group, block, owner, tid, bar);
 #if PART
       if (q == 0) put_async4(remote(share_at, owner), share, bar);
 #endif
@@ -221,15 +162,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
   for (u32 j = 0; j < OWN; j++) old[j] = *group_at(g.x, mine + j * 8, tid);
 #endif
   bar_wait_cluster(joined, 0);
-  const u8* here = memory + (received - weights) + group * RECEIVED_BYTES;
-#pragma unroll
-  for (u32 from = 0; from < BLOCKS - 1; from++)
-#pragma unroll
-    for (u32 j = 0; j < OWN; j++) {
-      Float4 f = *(const Float4*)(here + ((from * OWN + j) * 128 + tid) * 16);
-#pragma unroll
-      for (int e = 0; e < 4; e++) own[j][e] += f.v[e];
-    }
+  add_received(own, memory + (received - weights) + group * RECEIVED_BYTES, tid);
 #if PART
   const Float4* shares = (const Float4*)(memory + (statistics - weights)) + (tid >> 2);
   float mean[2] = {}, inverse[2] = {};
