@@ -31,12 +31,13 @@ SIZES = {"heads": 32, "eps": EPS, "last_eps": 1e-6}
 class Case:
     """Random layers, cross and self attention by turns, as views of one product's rows."""
 
-    def __init__(self, rand, depth, tokens=41, keys=160):
+    def __init__(self, rand, depth, tokens=41, keys=160, fp8=False):
         self.tokens = tokens
         self.layers = [
             Layer(
-                linear(rand, 4608 if i % 2 else 1536, 1536), linear(rand, 1536, 1536),
-                linear(rand, 6144, 1536), linear(rand, 1536, 6144),
+                linear(rand, 4608, 1536, fp8) if i % 2 else linear(rand, 1536, 1536),
+                linear(rand, 1536, 1536), linear(rand, 6144, 1536, fp8),
+                linear(rand, 1536, 6144, fp8),
             )
             for i in range(depth)
         ]  # fmt: skip
@@ -68,17 +69,19 @@ class Case:
 
 @needs_hopper
 @pytest.mark.cuda
+@pytest.mark.parametrize("fp8", [False, True])
 @pytest.mark.parametrize(("tokens", "keys"), [(41, 160), (41, 33), (64, 256), (17, 170), (1, 1)])
-def test_layers_against_float64(rand, tokens, keys):
-    case = Case(rand, 4, tokens, keys)
+def test_layers_against_float64(rand, tokens, keys, fp8):
+    case = Case(rand, 4, tokens, keys, fp8)
     made = case.made()
     nearness.check(made(case.x, *case.rest(made)), case.expected(), 2e-2)
 
 
 @needs_hopper
 @pytest.mark.cuda
-def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
-    case = Case(rand, 32)
+@pytest.mark.parametrize("fp8", [False, True])
+def test_early_launches_give_the_bits_of_launches_one_by_one(rand, fp8):
+    case = Case(rand, 32, fp8=fp8)
     plain, made = case.made(dependent=False), case.made()
     first = plain(case.x, *case.rest(plain))
     rest = case.rest(made)
@@ -142,6 +145,33 @@ def test_in_the_model(words):
 
 @needs_hopper
 @pytest.mark.cuda
+def test_in_the_model_in_fp8():
+    """As near as the same numbers by torch are."""
+    adapter = groot()
+    noise = torch.randn(adapter.noise_shape(1))
+    plain = answer(Runner(adapter, DEVICE, "reference"), noise)
+    synthetic.quantised(adapter, DEVICE)
+    made, asked = runner(adapter)
+    found = answer(made, noise)
+    assert made.model._dit.clusters.kernels is not None
+    assert [name.split()[0] for name in asked] == ["fp8"] * 4
+    made.capture(NOTHING)
+    captured = answer(made, noise)
+    asked.clear()
+    largest = plain.abs().max()
+    emulated = answer(Runner(adapter, DEVICE, "reference"), noise)
+    by_operators = answer(runner(adapter, "library")[0], noise)
+    error = {
+        name: float((of - plain).abs().max() / largest)
+        for name, of in (("emulated", emulated), ("operators", by_operators), ("clusters", found))
+    }
+    print(error, "captured", float((captured - found).abs().max() / largest))
+    assert error["clusters"] < max(1.5 * error["emulated"], 1e-3)
+    assert error["operators"] < max(1.5 * error["emulated"], 1e-3)
+
+
+@needs_hopper
+@pytest.mark.cuda
 def test_more_keys_than_a_block_holds_and_batches_go_operator_by_operator():
     for adapter, batch in ((groot(500), 1), (groot(batch=2), 2)):
         made, asked = runner(adapter)
@@ -159,7 +189,9 @@ def test_other_sizes_and_devices_are_not_served():
     def zeros(n, k):
         return torch.zeros(n, k, dtype=BF16), torch.zeros(n, dtype=BF16)
 
-    assert set(USED) == {"own", "cross", "output", "up", "down", "last"}
+    for used in USED.values():
+        assert set(used) == {"own", "cross", "output", "up", "down", "last"}
+    assert {kind for kind, form in USED[True].items() if form.fp8} == {"own", "up", "down"}
     assert not dit_layers.fits(*published(), 41, 32)  # on no GPU
     small = Layer(zeros(288, 96), zeros(96, 96), zeros(384, 96), zeros(96, 384))
     assert dit_layers.forms([small], zeros(64, 96)) is None

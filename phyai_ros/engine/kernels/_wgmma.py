@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 
-def product(columns: int, *, by_columns: bool = False, a_shared: bool = False) -> str:
+def product(
+    columns: int, *, by_columns: bool = False, a_shared: bool = False, fp8: bool = False
+) -> str:
     """CUDA C++ of ``product(sum, a, b)``: sum[64 x columns] += a[64 x 16] b, a in registers, b a
     descriptor of ``hopper.cuh``; ``product_by_columns`` where it sums over the rows of b. a_shared:
-    a is a descriptor too, ``by_rows``. The types of sum and a tell the overloads apart. columns: a
-    multiple of 8, at most 256."""
+    a is a descriptor too, ``by_rows``. The types of sum and a tell the overloads apart. fp8: of
+    E4M3, a[64 x 32], instead of 16 bits. columns: a multiple of 8, at most 256."""
+    if fp8 and (by_columns or a_shared):
+        raise ValueError("of E4M3 there are products of rows with an operand in registers alone")
     if columns % 8 or not 8 <= columns <= 256:
         raise ValueError(f"a warpgroup's product has 8 to 256 columns in eights, not {columns}")
     count, name = columns // 2, "product_by_columns" if by_columns else "product"
@@ -23,18 +27,15 @@ def product(columns: int, *, by_columns: bool = False, a_shared: bool = False) -
 
     def text(kind: str) -> str:
         return (
-            f'"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} {{{sums}}}, '
-            f'{a}, {b}, 1, 1, 1, {orders};"'
+            f'"wgmma.mma_async.sync.aligned.m64n{columns}k{32 if fp8 else 16}.f32.{kind}.{kind} '
+            f'{{{sums}}}, {a}, {b}, 1, 1, 1{"" if fp8 else ", " + orders};"'
         )
 
+    halves = f"#if BF16\n      {text('bf16')}\n#else\n      {text('f16')}\n#endif"
     return f"""
 DEV void {name}(float (&s)[{count}], {kind_of_a} a, u64 b) {{
   asm volatile(
-#if BF16
-      {text("bf16")}
-#else
-      {text("f16")}
-#endif
+{"      " + text("e4m3") if fp8 else halves}
       : {outputs}
       : {given}, "l"(b));
 }}

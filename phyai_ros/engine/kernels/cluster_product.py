@@ -103,7 +103,8 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
         "cluster_product", _FILES,
         {
             "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
-            "COLUMNS": 2 * form.half, "PAIRED": int(form.paired), "NORM": _NORMS[form.norm],
+            "COLUMNS": 2 * form.half, "PAIRED": int(form.paired), "FP8": 0,
+            "NORM": _NORMS[form.norm],
             "EPILOGUE": _EPILOGUES[form.epilogue], "ACTIVATION": _ACTIVATIONS[form.activation],
             "D": form.d, "HEADS": form.heads, "KV": form.kv, "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent), "REGISTERS": form.registers,

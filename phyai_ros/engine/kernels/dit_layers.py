@@ -13,12 +13,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
-from phyai_ros.engine.kernels import _cuda, add_norm, attention, dit_product, head_attention
-from phyai_ros.engine.kernels.dit_product import DitProduct, Form, Stream, sums_of, through
+from phyai_ros.engine.kernels import _cuda, attention, dit_product, head_attention
+from phyai_ros.engine.kernels.dit_product import (
+    DitProduct,
+    Form,
+    Stream,
+    Weight,
+    linear,
+    sums_of,
+    through,
+)
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 from phyai_ros.engine.kernels.skinny_linear import activate
+from phyai_ros.engine.quantize import QuantizedWeight
 
 _SHAPES = {
     "own": ((2, 2, 96, 224), (2, 1, 32, 224), (1, 1, 16, 224)),
@@ -30,11 +38,16 @@ _SHAPES = {
     ),
     "last": ((4, 2, 64, 224), (2, 1, 32, 224), (1, 1, 16, 224)),
 }  # fmt: skip
+_FP8_SHAPES = {
+    "own": ((2, 2, 96, 224), (1, 1, 16, 224)),
+    "up": ((2, 2, 96, 168), (1, 1, 16, 224)),
+    "down": ((6, 2, 96, 168), (1, 1, 16, 224)),
+}
 """Blocks of a cluster, warpgroups of a block, columns, registers: the first that fits is taken.
 Those of a layer of 1536 columns were the fastest together, in a graph of 32 layers; each puts 96
 blocks on the 132 multiprocessors, so that the next kernel's begin on those left over."""
 
-Linear = tuple[torch.Tensor, torch.Tensor]
+Linear = tuple[Weight, torch.Tensor]
 """weight [out, in] and bias [out]."""
 Modulation = tuple[torch.Tensor, torch.Tensor]
 """What a norm is multiplied by and what is added: [width] float32 each."""
@@ -64,14 +77,16 @@ class Folded(NamedTuple):
     sums: torch.Tensor
 
 
-def form(kind: str, weight: torch.Tensor, part: int) -> Form | None:
+def form(kind: str, weight: Weight, part: int) -> Form | None:
     """How a product of a layer runs (kind: of ``_SHAPES``); None where no form fits it. part: as
     ``Form`` has it."""
     n, k = weight.shape
-    for blocks, groups, columns, registers in _SHAPES[kind]:
+    fp8 = isinstance(weight, QuantizedWeight)
+    shapes = _FP8_SHAPES if fp8 else _SHAPES
+    for blocks, groups, columns, registers in shapes.get(kind, ()):
         made = Form(
             n, k, blocks, groups, columns, part, kind in _RESIDUAL,
-            "gelu_tanh" if kind == "up" else "", kind in _BEHIND_DOWN, registers,
+            "gelu_tanh" if kind == "up" else "", kind in _BEHIND_DOWN, registers, fp8,
         )  # fmt: skip
         if made.fits():
             return made
@@ -102,7 +117,7 @@ def fits(layers: Sequence[Layer], last: Linear, tokens: int, heads: int) -> bool
     """Whether the kernels were written for these sizes, weights and this device."""
     first = layers[0].output[0]
     plain = all(
-        isinstance(w, torch.Tensor) and w.is_contiguous() and w.dtype == first.dtype
+        (w.rows if isinstance(w, QuantizedWeight) else w.is_contiguous()) and w.dtype == first.dtype
         for _, (w, _) in (*_pairs(layers), ("last", last))
     )
     return (
@@ -126,8 +141,8 @@ def _pairs(layers: Sequence[Layer]) -> list[tuple[str, Linear]]:
 
 
 class DitLayers:
-    """For ``tokens`` rows of one request. Keeps no copy of a weight: the weights stay where they
-    are. One call after another; their scratch is the same.
+    """For ``tokens`` rows of one request. 16-bit weights stay where they are, of E4M3 ones there
+    are copies in another order. One call after another; their scratch is the same.
 
     last: the projection behind the last norm. eps: of a layer's norms; last_eps: of the last.
     dependent: launches start while the kernel in front ends. Raises ValueError where the kernels
@@ -251,18 +266,9 @@ def reference(
     eps: float,
     last_eps: float,
 ) -> torch.Tensor:
-    """The twin, of the twins of a layer's operators, in the dtype of x [tokens, width], which is
-    left as it is; the rest as ``DitLayers`` takes it."""
+    """The twin, of the products' twin, in the dtype of x [tokens, width], which is left as it is;
+    the rest as ``DitLayers`` takes it."""
     x, wide = x.clone(), x.dtype
-
-    def linear(h: torch.Tensor, of: Linear) -> torch.Tensor:
-        return F.linear(h, of[0].to(wide), of[1].to(wide))
-
-    def norm(eps: float, modulation: Modulation | tuple[None, None]) -> torch.Tensor:
-        scale, shift = modulation
-        return add_norm.reference(
-            x, None, kind="layer", eps=eps, dtype=wide, scale=scale, shift=shift
-        )
 
     def split(t: torch.Tensor) -> torch.Tensor:
         return t.to(wide).unflatten(1, (heads, -1))[None]
@@ -270,13 +276,14 @@ def reference(
     for layer, key, value, there, modulation in zip(
         layers, keys, values, exists, modulations, strict=False
     ):
-        y = linear(norm(eps, modulation), layer.query)
+        y = linear(x, *layer.query, eps=eps, scale=modulation[0], shift=modulation[1])
         if key is None or value is None:
             y, key, value = y.chunk(3, dim=1)
         q, k, v = (split(t) for t in (y, key, value))
         mask = None if there is None else there[None]
         y = attention.reference(q, k.transpose(1, 2), v.transpose(1, 2), exists=mask)[0]
-        x.add_(linear(y, layer.output))
-        y = activate(linear(norm(eps, (None, None)), layer.up), "gelu_tanh")
-        x.add_(linear(y, layer.down))
-    return linear(norm(last_eps, modulations[-1]), last)
+        x.add_(linear(y, *layer.output))
+        y = activate(linear(x, *layer.up, eps=eps), "gelu_tanh")
+        x.add_(linear(y, *layer.down))
+    scale, shift = modulations[-1]
+    return linear(x, *last, eps=last_eps, scale=scale, shift=shift)

@@ -8,13 +8,14 @@ import ctypes
 from ctypes import c_float, c_uint, c_uint64
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._wgmma import product
+from phyai_ros.engine.kernels.e4m3 import narrowed, ordered
 from phyai_ros.engine.kernels.fragments import (
     ROWS,
     from_fragments,
@@ -23,7 +24,10 @@ from phyai_ros.engine.kernels.fragments import (
     into_groups,
 )
 from phyai_ros.engine.kernels.skinny_linear import activate
+from phyai_ros.engine.quantize import QuantizedWeight
 
+Weight = Any
+"""A tensor [n, k], 16 bit and contiguous, or a ``QuantizedWeight``."""
 _DEEPEST = 512
 """Of a warpgroup's share of the depth: its operands are in registers."""
 
@@ -35,9 +39,10 @@ class Form:
     n, k: of W [n, k]. blocks of a cluster, of ``groups`` warpgroups each, share the depth of
     ``columns`` columns. part: columns of a statistic of what is normed in front, 0 where nothing
     is. residual: x += y, and x as the next norm's product takes it; else y itself, as fragments or,
-    ``row_major``, [rows, n]. activation: "" or "gelu_tanh". registers: of a thread, at most: a
-    block begins beside one of the kernel in front only where both have room (65536 of a
-    multiprocessor's; 227 KiB of shared memory), and its weights come while that one works.
+    ``row_major``, [rows, n]. activation: "" or "gelu_tanh". fp8: W is E4M3, and what it multiplies
+    becomes it in the kernel's registers. registers: of a thread, at most: a block begins beside one
+    of the kernel in front only where both have room (65536 of a multiprocessor's; 227 KiB of shared
+    memory), and its weights come while that one works.
     """
 
     n: int
@@ -50,6 +55,7 @@ class Form:
     activation: str = ""
     row_major: bool = False
     registers: int = 224
+    fp8: bool = False
 
     @property
     def ranks(self) -> int:
@@ -66,7 +72,7 @@ class Form:
 
     def fits(self) -> bool:
         return (
-            self.k % (64 * self.ranks) == 0
+            self.k % ((128 if self.fp8 else 64) * self.ranks) == 0
             and self.n % self.columns == 0
             and self.columns % (8 * self.ranks) == 0
             and self.columns <= 256
@@ -79,8 +85,9 @@ class Form:
 
     def shared(self) -> int:
         """Bytes of shared memory a block takes."""
-        share = 2 * self.columns * self.depth + (self.blocks - 1) * self.own * 256
-        bars = 8 + self.groups * self.depth // 64 * 8
+        weights = (1 if self.fp8 else 2) * self.depth  # bytes of a column
+        share = self.columns * weights + (self.blocks - 1) * self.own * 256
+        bars = 8 + self.groups * weights // 128 * 8
         return self.groups * share + (self.ranks * 512 if self.part else 0) + bars
 
 
@@ -109,7 +116,7 @@ class _Given(ctypes.Structure):
     _fields_ = (
         ("weights", _cuda.TensorMap),
         *((n, c_uint64) for n in (
-            "source", "statistics", "sums", "bias", "out", "x", "scale", "told",
+            "source", "statistics", "sums", "bias", "channels", "out", "x", "scale", "told",
         )),
         ("rows", c_uint), ("eps", c_float),
     )  # fmt: skip
@@ -119,36 +126,41 @@ class _Given(ctypes.Structure):
 def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cuda.Kernel:
     del device  # a kernel is loaded into one device's context
     return _cuda.Kernel(
-        "dit_product", ("hopper.cuh", "join.cuh", "dit.cuh", "dit_product.cu"),
+        "dit_product", ("hopper.cuh", "join.cuh", "dit.cuh", "e4m3.cuh", "dit_product.cu"),
         {
             "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
-            "COLUMNS": form.columns, "PAIRED": 0, "PART": form.part,
-            "RESIDUAL": int(form.residual),
+            "COLUMNS": form.columns, "PAIRED": 0, "PART": form.part, "RESIDUAL": int(form.residual),
             "GELU": int(form.activation == "gelu_tanh"), "ROW_MAJOR": int(form.row_major),
-            "REGISTERS": form.registers,
+            "FP8": int(form.fp8), "REGISTERS": form.registers,
             "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent),
         },
         cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
-        products=(product(form.columns),),
+        products=(product(form.columns, fp8=form.fp8),),
     )  # fmt: skip
 
 
 class DitProduct:
-    """One weight [n, k], 16 bit and contiguous, and its bias [n], as one form's kernel takes them.
+    """One weight [n, k] and its bias [n], as one form's kernel takes them. A 16-bit weight stays
+    where it is, of an E4M3 one there is a copy (``ordered``).
 
     dependent: launches start while the kernel in front ends, which may write the source, its
     statistics and x, and nothing else.
     """
 
-    def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor, form: Form, *, dependent: bool = True
-    ):
-        if not form.fits() or tuple(weight.shape) != (form.n, form.k):
-            raise ValueError(f"{form} does not fit a weight of {tuple(weight.shape)}")
+    def __init__(self, weight: Weight, bias: torch.Tensor, form: Form, *, dependent: bool = True):
+        fp8 = isinstance(weight, QuantizedWeight)
+        if not form.fits() or tuple(weight.shape) != (form.n, form.k) or form.fp8 != fp8:
+            raise ValueError(f"{form} does not fit a weight of {tuple(weight.shape)}, fp8 {fp8}")
         self.weight, self.bias, self.form = weight, bias.float().contiguous(), form
         self._dependent = dependent
-        self._map = _cuda.tensor_map(weight, form.columns)
-        self._kernel = _kernel(form, weight.dtype, dependent, weight.get_device())
+        self._held: torch.Tensor
+        self._channels: torch.Tensor | None
+        if isinstance(weight, QuantizedWeight):
+            self._held, self._channels = ordered(weight.values), weight.scale
+        else:
+            self._held, self._channels = weight, None
+        self._map = _cuda.tensor_map(self._held, form.columns)
+        self._kernel = _kernel(form, weight.dtype, dependent, self._held.get_device())
         self._blocks = form.n // form.columns * form.blocks
 
     def __call__(
@@ -170,21 +182,27 @@ class DitProduct:
         by a residual form; scale [n] float32, of the norm behind it, None for ones."""
         x, scaled, told = stream or (None, out, None)
         bias = self.bias if bias is None else bias
-        places = (source, statistics, sums, bias, scaled, x, scale, told)
+        places = (source, statistics, sums, bias, self._channels, scaled, x, scale, told)
         given = _Given(self._map, *map(_cuda.address, places), rows, eps)
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
 
 
-def through(weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+def through(weight: Weight, bias: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
     """A bias [n] and what a norm's shift [k] adds to the product with weight [n, k]; float32."""
-    return bias.float() + weight.float() @ shift.float()
+    return bias.float() + _wide(weight) @ shift.float()
 
 
-def sums_of(weight: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+def sums_of(weight: Weight, scale: torch.Tensor | None) -> torch.Tensor:
     """scale W^T summed over the depth, float32 [n]: what a mean of one adds to a product that a
     layer norm stands in front of."""
     ones = torch.ones(weight.shape[1], device=weight.device) if scale is None else scale.float()
-    return weight.float() @ ones
+    return _wide(weight) @ ones
+
+
+def _wide(weight: Weight, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    if isinstance(weight, QuantizedWeight):
+        return weight.dequantize(dtype)
+    return weight.to(dtype)
 
 
 class _RowsGiven(ctypes.Structure):
@@ -232,9 +250,37 @@ def stream_of(x: torch.Tensor, scale: torch.Tensor | None, part: int, dtype: tor
     )  # fmt: skip
 
 
+def linear(
+    x: torch.Tensor,
+    weight: Weight,
+    bias: torch.Tensor,
+    *,
+    eps: float | None = None,
+    scale: torch.Tensor | None = None,
+    shift: torch.Tensor | None = None,
+    dtype: torch.dtype = torch.bfloat16,
+    ranks: int = 1,
+) -> torch.Tensor:
+    """The twin of a product [rows, n] in the dtype of x [rows, k]; with an eps behind a layer norm,
+    which multiplies by scale and adds shift. dtype: of what an E4M3 weight's operands are made of,
+    which is in front of the norm."""
+    wide = x.dtype
+    w, bias = _wide(weight, wide), bias.to(wide)
+    scale = torch.ones_like(x[0]) if scale is None else scale.to(wide)
+    shift = torch.zeros_like(x[0]) if shift is None else shift.to(wide)
+    if not isinstance(weight, QuantizedWeight):
+        h = x if eps is None else F.layer_norm(x, x.shape[-1:], eps=eps) * scale + shift
+        return h @ w.t() + bias
+    y = narrowed((x * scale).to(dtype).to(wide), ranks) @ w.t()
+    if eps is not None:
+        mean = x.mean(1, keepdim=True)
+        y = (y - mean * (w @ scale)) * torch.rsqrt(x.var(1, correction=0)[:, None] + eps)
+    return y + w @ shift + bias
+
+
 def reference(
     source: torch.Tensor,
-    weight: torch.Tensor,
+    weight: Weight,
     bias: torch.Tensor,
     form: Form,
     *,
@@ -247,10 +293,8 @@ def reference(
     """The twin, in the dtype of ``source``: groups of what is normed, else fragments. scale, shift:
     of the norm in front. x: groups, that a residual form adds to. -> [rows, n]."""
     h = from_groups(source, rows) if form.part else from_fragments(source, rows)
-    wide = h.dtype
-    if form.part:
-        h = F.layer_norm(h, h.shape[-1:], eps=eps)
-        h = h if scale is None else h * scale.to(wide)
-        h = h if shift is None else h + shift.to(wide)
-    y = activate(h @ weight.to(wide).t() + bias.to(wide), form.activation)
-    return y if x is None else from_groups(x, rows).to(wide) + y
+    y = linear(
+        h, weight, bias, eps=eps if form.part else None, scale=scale, shift=shift, ranks=form.ranks
+    )
+    y = activate(y, form.activation)
+    return y if x is None else from_groups(x, rows).to(y.dtype) + y

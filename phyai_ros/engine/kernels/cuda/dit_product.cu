@@ -7,7 +7,8 @@
 // come.
 //
 // Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; PART (columns of a statistic of x, 0
-// where there is no norm); RESIDUAL; GELU; ROW_MAJOR; REGISTERS of a thread.
+// where there is no norm); FP8 (W and what it multiplies are E4M3, ``e4m3.cuh``); RESIDUAL; GELU;
+// ROW_MAJOR; REGISTERS of a thread.
 
 #define STATISTICS_BYTES (PART ? RANKS * 512 : 0)
 
@@ -22,6 +23,7 @@ struct Given {
   const float* statistics;  // of x, as ``leave`` has them
   const float* sums;        // [N], scale W^T summed over the depth
   const float* bias;        // [N]
+  const float* channels;    // FP8: [N], what rows of W are multiplied by
   u16* out;                 // y: fragments, or ROW_MAJOR [rows, N]; RESIDUAL: of x scale
   float* x;                 // RESIDUAL: groups of N columns, changed in place
   const float* scale;       // RESIDUAL: [N], of the next norm; null: ones
@@ -49,7 +51,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
     for (u32 i = 0; i < GROUPS * PIECES; i++) {  // the warpgroups' first pieces first
       u32 at = i % GROUPS * PIECES + i / GROUPS;
       bar_expect(there + at * 8, PIECE_BYTES);
-      fetch_box(weights + at * PIECE_BYTES, &g.weights, (block * GROUPS * PIECES + at) * 64, first,
+      fetch_box(weights + at * PIECE_BYTES, &g.weights, (block * GROUPS * PIECES + at) * PIECE, first,
                 there + at * 8);
     }
     bar_expect(joined, (BLOCKS - 1) * GROUPS * live_pairs(g.rows) * (OWN * 64 + (PART ? 16 : 0)));
@@ -57,29 +59,27 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
   next_may_start();
   cluster_arrive();
   // What the kernels in front do not write.
-  Float2 bias[OWN];
-#if PART
-  Float2 sums[OWN];
-#endif
-#if RESIDUAL
-  Float2 scale[OWN];
-#endif
+  Float2 bias[OWN], channel[OWN], sums[OWN], scale[OWN];
 #pragma unroll
   for (u32 j = 0; j < OWN; j++) {
     u32 column = mine + j * 8 + q * 2;
     bias[j] = *(const Float2*)(g.bias + column);
-#if PART
-    sums[j] = *(const Float2*)(g.sums + column);
-#endif
-#if RESIDUAL
-    scale[j] = g.scale ? *(const Float2*)(g.scale + column) : Float2{1.0f, 1.0f};
-#endif
+    if (FP8) channel[j] = *(const Float2*)(g.channels + column);
+    if (PART) sums[j] = *(const Float2*)(g.sums + column);
+    if (RESIDUAL) scale[j] = g.scale ? *(const Float2*)(g.scale + column) : Float2{1.0f, 1.0f};
   }
   __syncthreads();
   others_done();
 
   u32 a[STEPS][4];
   load_share(a, (const Word4*)g.in, rank, tid, live);
+#if FP8
+  u32 operands[STEPS / 2][4];
+  float factor[2], back[2];
+  factors(a, factor, back);
+#else
+  const auto& operands = a;
+#endif
 #if PART
   const u32 parts = DEPTH / PART;  // of this share; a row's four lanes read them in turn
   Float4 part_of[(parts + 3) / 4];
@@ -96,11 +96,16 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 #pragma unroll
   for (int piece = 0; piece < PIECES; piece++) {
     u32 at = group * PIECES + piece;
+#if FP8  // while the piece in front is multiplied
+#pragma unroll
+    for (int i = piece * 4; i < piece * 4 + 4; i++)
+      narrow(a[i * 2], a[i * 2 + 1], operands[i], factor);
+#endif
     bar_wait(there + at * 8, 0);
     products_begin();
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      product(sum, a[piece * 4 + i], by_rows(weights + at * PIECE_BYTES + i * 32));
+      product(sum, operands[piece * 4 + i], by_rows(weights + at * PIECE_BYTES + i * 32));
     products_commit();
   }
 #if PART
@@ -126,6 +131,10 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 #endif
   products_wait();
   hold(sum);
+#if FP8
+#pragma unroll
+  for (int i = 0; i < COLUMNS / 2; i++) sum[i] *= back[(i >> 1) & 1];
+#endif
 
 #if GROUPS > 1
   leave_inside(sum, memory, group, tid);
@@ -182,6 +191,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
   for (u32 j = 0; j < OWN; j++)
 #pragma unroll
     for (int e = 0; e < 4; e++) {
+      if (FP8) own[j][e] *= channel[j].v[e & 1];
 #if PART
       own[j][e] = (own[j][e] - mean[e >> 1] * sums[j].v[e & 1]) * inverse[e >> 1];
 #endif

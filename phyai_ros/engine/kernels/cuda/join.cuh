@@ -6,11 +6,12 @@
 // finishes the OWN groups of 8 columns that it owns. PAIRED: the tile is two halves, and an owner has
 // the same columns of both.
 //
-// Defined outside: K, BLOCKS, GROUPS, COLUMNS, PAIRED.
+// Defined outside: K, BLOCKS, GROUPS, COLUMNS, PAIRED; FP8 where weights have 8 bits, not 16.
 
 #define RANKS (BLOCKS * GROUPS)
 #define DEPTH (K / RANKS)
-#define PIECES (DEPTH / 64)  // of weights
+#define PIECE (FP8 ? 128 : 64)  // columns of weights: 128 bytes
+#define PIECES (DEPTH / PIECE)
 #define STEPS (DEPTH / 16)
 #define OWN (COLUMNS / 8 / RANKS)
 #define PIECE_BYTES (COLUMNS * 128)
@@ -18,7 +19,7 @@
 #define RECEIVED_BYTES ((BLOCKS - 1) * OWN * 2048)
 #define LEFT_BYTES (BLOCKS * OWN * 2048)  // by one warpgroup for another of its block
 
-static_assert(K % (64 * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in pieces and groups");
+static_assert(K % (PIECE * RANKS) == 0 && COLUMNS % (8 * RANKS) == 0, "shares in pieces and groups");
 static_assert(COLUMNS <= 256, "one product wide");
 static_assert(!PAIRED || OWN % 2 == 0, "an owner has both halves of a pair");
 static_assert(SHARE_BYTES >= (GROUPS - 1) * LEFT_BYTES, "sums take the weights' place");

@@ -17,6 +17,8 @@ def fp8_plan(interleave: bool) -> Fp8Plan:
             r"action_head\.vl_self_attention\.transformer_blocks\.\d+"
             r"\.(attn1\.to_[qkv]|ff\.net\.(0\.proj|2))",
             rf"{dit}{reads_prefix}\.attn1\.to_[kv]",
+            rf"{dit}{own}\.attn1\.to_[qkv]",
+            rf"{dit}\d\.ff\.net\.(0\.proj|2)",
         ),
         weights=(),
         keeps={
@@ -24,10 +26,8 @@ def fp8_plan(interleave: bool) -> Fp8Plan:
             "actions by 3.5e-2, the language model by 2.5e-2, where 3e-2 is allowed for all",
             r"action_head\..*\.attn1\.to_out\.0": "what attention gives would "
             "need a pass of its own to be quantised, which takes what the product gains",
-            rf"{dit}\d\.ff\.net\.(0\.proj|2)": "41 rows: in 16 bit a layer is five launches on "
-            "Hopper (kernels/dit_layers.py), faster than E4M3 weights under 16-bit rows in nine",
-            rf"{dit}\d\.attn1\.to_q|{dit}{own}\.attn1\.to_[kv]": "41 rows of a small product: "
-            "starts, not bytes, take the time",
+            rf"{dit}{reads_prefix}\.attn1\.to_q": "41 rows of a small product: starts, not bytes, "
+            "take the time",
             r"action_head\.model\.(timestep_encoder\..*|proj_out_1)": "runs once a load",
             rf"{dit}\d\.norm1\.linear": "runs once a load; scales every activation",
             r"action_head\.model\.proj_out_2": "the last projection before the actions",

@@ -17,7 +17,7 @@ from phyai_ros.engine.kernels.head_attention import HeadAttention
 from phyai_ros.engine.layers.clusters import Clusters
 from phyai_ros.engine.layers.select import FastOperators, Operators
 from phyai_ros.engine.models.gr00t_n17.dit import Attention, DiT
-from phyai_ros.engine.quantize import reads
+from phyai_ros.engine.quantize import QuantizedWeight, reads
 
 _LN, _OUT = 1e-5, 1e-6
 
@@ -61,6 +61,7 @@ class FusedDit:
                     self._own.get(i, (q.weight, q.bias)), _of(out(block.attn1)), _of(up), _of(down)
                 )
             )
+        self._fp8 = any(isinstance(w, QuantizedWeight) for layer in layers for w, _ in layer)
         self.clusters = Clusters("DiT", lambda: self._made(layers))
 
     def _made(self, layers: Sequence[Layer]) -> DitLayers | None:
@@ -123,8 +124,9 @@ class FusedDit:
         c = self._dit.config
         keys = next((k.shape[2] for k in prefix.keys if k is not None), 0)
         dtype = str(self._dit.proj_out_2.weight.dtype).removeprefix("torch.")
+        kind = "fp8 dit" if self._fp8 else "dit"
         return (
-            f"dit B1 T{self._tokens} {c.layers}x{c.inner} H{c.heads} d{c.head_dim} "
+            f"{kind} B1 T{self._tokens} {c.layers}x{c.inner} H{c.heads} d{c.head_dim} "
             f"L{-(-keys // 64) * 64} {dtype}"
         )
 
@@ -136,10 +138,12 @@ class FusedDit:
         branch, bias = None, None
         for i, block in enumerate(self._blocks):
             scale, shift = step.blocks[i]
-            h = ops.add_norm(
-                x, branch, kind="layer", eps=_LN, dtype=dtype, bias=bias, scale=scale, shift=shift
-            )
             key, value, attn = prefix.keys[i], prefix.values[i], block.attn1
+            query = self._own[i][0] if i in self._own else attn.to_q.weight
+            h = ops.add_norm(
+                x, branch, kind="layer", eps=_LN, dtype=reads(query), bias=bias, scale=scale,
+                shift=shift,
+            )  # fmt: skip
             if key is not None and value is not None:
                 q = ops.linear_parts(h, attn.to_q.weight)
                 q = q.view(len(q), batch, -1, heads, d)
