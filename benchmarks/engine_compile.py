@@ -15,15 +15,12 @@ import torch
 from phyai_ros.engine.kernels import (
     add_norm,
     attention,
-    fp8_skinny,
     gated_linear,
     rope_cache,
     skinny_linear,
 )
-from phyai_ros.engine.layers.fp8 import TILES as FP8_TILES
 from phyai_ros.engine.layers.select import GATED_TILES, TILES, blocks_for
 from phyai_ros.engine.layers.tune import Table
-from phyai_ros.engine.quantize import QuantizedWeight
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
@@ -112,14 +109,6 @@ def tasks(device: torch.device, known: Iterable[str]) -> Iterator[Callable[[], o
             torch.randn(1, 50, 256, device=device), half(1, 1, 866, 256), half(1, 1, 866, 256),
             heads=8, at=816, dependent=True,
         )  # fmt: skip
-    for n, k, parts in ((6144, 1536, False), (1536, 6144, True)):  # GR00T's, in FP8
-        weight = QuantizedWeight.of(torch.randn(n, k, device=device), rows=False)
-        for tile in FP8_TILES:
-            if tile.fits(n, k) and (parts or tile.splits == 1):
-                yield lambda n=n, k=k, tile=tile, parts=parts, weight=weight: fp8_skinny.fused(
-                    half(41, k), weight, None if parts else half(n, dtype=BRAIN),
-                    "" if parts else "gelu_tanh", tile=tile, parts=parts, dependent=True,
-                )  # fmt: skip
     for m, n, k, dtype in GATED:
         for tile in GATED_TILES:
             yield lambda m=m, n=n, k=k, dtype=dtype, tile=tile: gated_linear.fused(

@@ -75,29 +75,25 @@ class QuantizedWeight(_Emulated):
     values * 2^exponents[:, None]. Powers of two round nothing, and a pass over a product reads one
     byte a channel.
 
-    dtype: what products with it give. rows: whether what it multiplies is quantised too, a scale a
-    row; else its inputs are of ``dtype``.
+    dtype: what products with it give. What it multiplies is quantised too, a scale a row.
     """
 
-    def __init__(
-        self, values: torch.Tensor, exponents: torch.Tensor, dtype: torch.dtype, rows: bool
-    ) -> None:
-        self.values, self.exponents, self.dtype, self.rows = values, exponents, dtype, rows
+    def __init__(self, values: torch.Tensor, exponents: torch.Tensor, dtype: torch.dtype) -> None:
+        self.values, self.exponents, self.dtype = values, exponents, dtype
         self.scale = torch.exp2(exponents.float())
 
     @classmethod
-    def of(cls, weight: torch.Tensor, rows: bool) -> QuantizedWeight:
+    def of(cls, weight: torch.Tensor) -> QuantizedWeight:
         dtype = weight.dtype
-        if dtype in (torch.float16, torch.bfloat16):
-            # The library gives bfloat16; in kernels E4M3 becomes float16 in one instruction.
-            dtype = torch.bfloat16 if rows else torch.float16
+        if dtype == torch.float16:
+            dtype = torch.bfloat16  # as the library gives it
         if weight.is_meta:
             exponents = torch.empty(weight.shape[0], dtype=torch.int8, device="meta")
-            return cls(torch.empty_like(weight, dtype=E4M3), exponents, dtype, rows)
+            return cls(torch.empty_like(weight, dtype=E4M3), exponents, dtype)
         wide = weight.detach().float()
         exponents = torch.frexp(wide.abs().amax(1) / MOST).exponent.clamp(-126, 126)
         values = torch.ldexp(wide, -exponents[:, None]).to(E4M3)
-        return cls(values, exponents.to(torch.int8), dtype, rows)
+        return cls(values, exponents.to(torch.int8), dtype)
 
     @property
     def shape(self) -> torch.Size:
@@ -111,12 +107,8 @@ class QuantizedWeight(_Emulated):
     def nbytes(self) -> int:
         return self.values.nbytes + self.exponents.nbytes + self.scale.nbytes
 
-    def clone(self) -> QuantizedWeight:
-        return QuantizedWeight(self.values.clone(), self.exponents, self.dtype, self.rows)
-
     def __getitem__(self, channels: slice) -> QuantizedWeight:
-        values, exponents = self.values[channels], self.exponents[channels]
-        return QuantizedWeight(values, exponents, self.dtype, self.rows)
+        return QuantizedWeight(self.values[channels], self.exponents[channels], self.dtype)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return QuantizedRows(self.values, self.scale).dequantize(dtype)
@@ -130,22 +122,19 @@ def _linear(
         dtype, wide = weight.dtype, x.dequantize()
     else:
         dtype, wide = x.dtype, x.double() if x.dtype == torch.float64 else x.float()
-        if weight.rows:
-            flat = wide.reshape(-1, wide.shape[-1])
-            wide = _Rounded.apply(flat).view(wide.shape)
+        wide = _Rounded.apply(wide.reshape(-1, wide.shape[-1])).view(wide.shape)
     y = F.linear(wide, weight.dequantize(wide.dtype))
     return (y if bias is None else y + bias.to(y.dtype)).to(dtype)
 
 
 def _cat(weights: Any, dim: int = 0) -> QuantizedWeight:
     """Channels of several weights, one behind the other."""
-    kinds = {(w.dtype, w.rows) for w in weights}
-    if dim != 0 or len(kinds) != 1:
-        raise ValueError("quantised weights of one kind are joined along their channels alone")
-    dtype, rows = kinds.pop()
+    dtypes = {w.dtype for w in weights}
+    if dim != 0 or len(dtypes) != 1:
+        raise ValueError("quantised weights of one dtype are joined along their channels alone")
     return QuantizedWeight(
-        torch.cat([w.values for w in weights]), torch.cat([w.exponents for w in weights]), dtype,
-        rows,
+        torch.cat([w.values for w in weights]), torch.cat([w.exponents for w in weights]),
+        dtypes.pop(),
     )  # fmt: skip
 
 
@@ -167,8 +156,7 @@ class _Rounded(torch.autograd.Function):
 class Fp8Plan:
     """Which linear layers a family has in FP8, by regular expressions of module names.
 
-    rows: layers of many rows, whose inputs are quantised too. weights: layers of few rows, which
-    only stream their weights: their inputs stay in 16 bit. keeps: every other layer -> why it is
+    rows: those that are, and whose inputs are quantised too. keeps: every other layer -> why it is
     not in FP8. A layer that none or several of them name is an error. casts: of those that are
     kept, pattern -> the dtype they come to: what reads FP8 products has their dtype, and what runs
     once a load need not stay in float32. unread: layers whose weights inference never reads; they
@@ -176,16 +164,15 @@ class Fp8Plan:
     """
 
     rows: tuple[str, ...]
-    weights: tuple[str, ...]
     keeps: Mapping[str, str]
     casts: Mapping[str, torch.dtype] = field(default_factory=dict)
     unread: str = r"(?!)"
 
     def kind(self, name: str) -> str:
-        """ "rows", "weights" or "keeps"."""
+        """ "rows" or "keeps"."""
         fits = [
             kind
-            for kind in ("rows", "weights", "keeps")
+            for kind in ("rows", "keeps")
             if any(re.fullmatch(pattern, name) for pattern in getattr(self, kind))
         ]
         if len(fits) != 1:
@@ -209,7 +196,7 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
                 module.to(dtype)
         if kind == "keeps" or isinstance(module.weight, QuantizedWeight):
             continue
-        made = QuantizedWeight.of(module.weight, kind == "rows")
+        made = QuantizedWeight.of(module.weight)
         del module.weight
         module.weight = made  # type: ignore[assignment]
         count += 1
@@ -258,4 +245,4 @@ def asked(weight: torch.Tensor | QuantizedWeight) -> torch.Tensor:
 
 def reads(weight: torch.Tensor | QuantizedWeight) -> torch.dtype:
     """What a product with this weight takes: E4M3 rows, or a dtype."""
-    return E4M3 if isinstance(weight, QuantizedWeight) and weight.rows else weight.dtype
+    return E4M3 if isinstance(weight, QuantizedWeight) else weight.dtype

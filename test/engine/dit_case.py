@@ -17,7 +17,7 @@ def published(fp8=False):
 
     def pair(n, k, fp8=False):
         weight, bias = (torch.empty(shape, dtype=BF16, device="meta") for shape in ((n, k), (n,)))
-        return QuantizedWeight.of(weight, True) if fp8 else weight, bias
+        return QuantizedWeight.of(weight) if fp8 else weight, bias
 
     rest = pair(1536, 1536), pair(6144, 1536, fp8), pair(1536, 6144, fp8)
     layers = [Layer(pair(1536, 1536), *rest), Layer(pair(4608, 1536, fp8), *rest)]
@@ -34,4 +34,4 @@ def rows_of(rand, rows, width):
 
 def linear(rand, n, k, fp8=False):
     weight, bias = rand(n, k, scale=k**-0.5, dtype=BF16), rand(n, dtype=BF16)
-    return QuantizedWeight.of(weight, True) if fp8 else weight, bias
+    return QuantizedWeight.of(weight) if fp8 else weight, bias

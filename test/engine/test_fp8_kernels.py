@@ -10,13 +10,9 @@ from phyai_ros.engine.kernels import (
     _triton,
     fp8_norm,
     fp8_rows,
-    fp8_skinny,
-    gated_linear,
     rope_cache,
-    skinny_linear,
 )
-from phyai_ros.engine.kernels.skinny_linear import Tile
-from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight, quantize_rows
+from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
 
 CUDA = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 9)
 DEVICE = torch.device("cuda" if CUDA else "cpu")
@@ -39,34 +35,6 @@ def check_rows(found, expected):
         return
     assert same.float().mean() > 0.98
     check(found.dequantize(), expected.dequantize(), 1e-2)
-
-
-def weight_of(values, rows=True, dtype=torch.float32):
-    made = QuantizedWeight.of(values, rows)
-    return QuantizedWeight(made.values, made.exponents, dtype, rows)
-
-
-@pytest.mark.parametrize("dependent", DEPENDENT)
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("rows", [1, 41, 50])
-@pytest.mark.parametrize("kind", ["plain", "activated", "parts", "gated"])
-def test_fp8_skinny(rand, dependent, dtype, rows, kind):
-    x, bias = rand(rows, 384, dtype=dtype), rand(128)
-    weight = weight_of(rand(256 if kind == "gated" else 128, 384, scale=0.1), rows=False)
-    splits = 3 if kind == "parts" else 1
-    options = {"tile": Tile(64, 64, splits, 3), "dependent": dependent}
-    wide = x.double()
-    if kind == "parts":
-        found = fp8_skinny.fused(x, weight, parts=True, **options).sum(0)
-        expected = skinny_linear.reference_parts(wide, weight).sum(0)
-    elif kind == "gated":
-        found = fp8_skinny.fused(x, weight, None, "gelu_tanh", gated=True, **options)
-        expected = gated_linear.reference(wide, weight, "gelu_tanh")
-    else:
-        activation = "silu" if kind == "activated" else ""
-        found = fp8_skinny.fused(x, weight, bias, activation, **options)
-        expected = skinny_linear.reference(wide, weight, bias, activation)
-    check(found, expected, 1e-4 if kind == "parts" else TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dependent", DEPENDENT)

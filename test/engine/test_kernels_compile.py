@@ -15,7 +15,6 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     flow_step,
     fp8_norm,
     fp8_rows,
-    fp8_skinny,
     gated_activation,
     gated_linear,
     letterbox,
@@ -125,12 +124,6 @@ FP8_KERNELS = {
         {"x_ptr": "*bf16", "out_ptr": SMALL},
         {"BLOCK": 4096, "SCALED": True, "HAS_BIAS": True, "ACTIVATION": "gelu_tanh",
          "GATED": True},
-    ),
-    "fp8_skinny": (
-        fp8_skinny.fp8_skinny_kernel,
-        {"x_ptr": HALF, "w_ptr": SMALL, "out_ptr": HALF},
-        {"DEPTH_PER_SPLIT": 512, "LINES": 4, "ROWS": 64, "COLUMNS": 64, "DEPTH": 128,
-         "HAS_BIAS": True, "ACTIVATION": "silu", "GATED": True, "IEEE": False},
     ),
 }  # fmt: skip
 KERNELS |= FP8_KERNELS

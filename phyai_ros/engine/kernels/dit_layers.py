@@ -117,7 +117,7 @@ def fits(layers: Sequence[Layer], last: Linear, tokens: int, heads: int) -> bool
     """Whether the kernels were written for these sizes, weights and this device."""
     first = layers[0].output[0]
     plain = all(
-        (w.rows if isinstance(w, QuantizedWeight) else w.is_contiguous()) and w.dtype == first.dtype
+        (isinstance(w, QuantizedWeight) or w.is_contiguous()) and w.dtype == first.dtype
         for _, (w, _) in (*_pairs(layers), ("last", last))
     )
     return (

@@ -192,7 +192,6 @@ def fp8_plan(depth: int) -> Fp8Plan:
             r"image\.layers\.\d+\.(qkv|up|down)",
             r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
         ),
-        weights=(),
         keeps={
             r"(image|language)\.layers\.\d+\.(attention\.)?output": "what attention gives would "
             "need a pass of its own to be quantised, which takes what the product gains",
