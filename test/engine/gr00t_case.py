@@ -9,6 +9,7 @@ from golden import GOLDEN, cases, tensors
 
 from phyai_ros.engine import solver
 from phyai_ros.engine.checkpoint import Checkpoint
+from phyai_ros.engine.models.base import Model
 from phyai_ros.engine.models.gr00t_n17.adapter import IGNORED_KEYS
 from phyai_ros.engine.models.gr00t_n17.layout import from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
@@ -50,26 +51,37 @@ def case_info(name: str) -> dict:
     return next(c for c in cases(FIXTURE)["cases"] if c["name"] == name)
 
 
-def run_case(model: GrootModel, name: str) -> Run:
-    info, host = case_info(name), tensors(FIXTURE, name)
-    config, steps = model.config, info["num_steps"]
-    device = model.action_head.model.proj_out_2.weight.device
-    given = {key: value.to(device) for key, value in host.items()}
+def inputs_of(model: GrootModel, host: dict[str, torch.Tensor]) -> Inputs:
+    """Of a fixture's tensors, on the model's device."""
+    config, device = model.config, model.action_head.model.proj_out_2.weight.device
     layout = from_ids(
         host["input_ids"].numpy(),
         host["attention_mask"].numpy().astype(bool),
-        [(int(h), int(w)) for _, h, w in given["image_grid_thw"]],
+        [(int(h), int(w)) for _, h, w in host["image_grid_thw"]],
         image_token=config.image_token_id,
         merge=config.vision.merge,
         device=device,
     )
-    inputs = Inputs(
+    return Inputs(
         layout,
-        given["pixel_values"],
-        given["state"],
-        tuple(given["embodiment_id"].tolist()),
+        host["pixel_values"].to(device),
+        host["state"].to(device),
+        tuple(host["embodiment_id"].tolist()),
         isolate_padding=False,  # as the reference does
     )
+
+
+@torch.inference_mode()
+def sample(form: Model, inputs: Inputs, noise: torch.Tensor, steps: int) -> torch.Tensor:
+    constants, prefix = form.constants(steps), form.prefix(inputs, form.vision(inputs))
+    return solver.flow_forward(lambda x, i: form.predict(x, i, prefix, constants), noise, steps)
+
+
+def run_case(model: GrootModel, name: str) -> Run:
+    info, host = case_info(name), tensors(FIXTURE, name)
+    steps, device = info["num_steps"], model.action_head.model.proj_out_2.weight.device
+    given, inputs = {key: value.to(device) for key, value in host.items()}, inputs_of(model, host)
+    layout = inputs.layout
     velocities = []
     with torch.inference_mode():
         features = model.vision(inputs)

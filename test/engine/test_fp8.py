@@ -3,6 +3,7 @@
 
 import logging
 
+import gr00t_case
 import pi_cases
 import pytest
 import torch
@@ -121,6 +122,22 @@ def test_the_fused_form_is_the_emulated_one():
     fused, _ = pi_cases.sample(model.fused(Fp8Twins()), batch, arrays["noise"], steps)
     assert relative_error(fused, plain) < 0.04
     assert type(select_fp8(CPU, torch.bfloat16)) is Fp8Twins
+
+
+@needs_golden
+@pytest.mark.parametrize("case", ["case0", "case3"])
+def test_groots_fused_form_is_the_emulated_one(case):
+    """And so near float32 as its few dozen channels allow."""
+    model, arrays = gr00t_case.load_model(), tensors(gr00t_case.FIXTURE, case)
+    steps = gr00t_case.case_info(case)["num_steps"]
+    inputs = gr00t_case.inputs_of(model, arrays)
+    assert quantize.quantize(model, model.fp8) > 10
+    plain, fused = (
+        gr00t_case.sample(form, inputs, arrays["noise"], steps)
+        for form in (model, model.fused(Fp8Twins()))
+    )
+    assert relative_error(fused, plain) < 1e-4
+    assert 1e-4 < relative_error(plain, arrays["actions"]) < 0.08
 
 
 @needs_golden

@@ -6,12 +6,9 @@ import pi_cases
 import pytest
 import torch
 from golden import needs_golden, relative_error, tensors
-from gr00t_case import CPU, FIXTURE, case_info, load_model
+from gr00t_case import CPU, FIXTURE, case_info, inputs_of, load_model, sample
 
-from phyai_ros.engine import solver
 from phyai_ros.engine.layers.select import Operators, select
-from phyai_ros.engine.models.gr00t_n17.layout import from_ids
-from phyai_ros.engine.models.gr00t_n17.model import Inputs
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import PolicyError
@@ -31,24 +28,9 @@ def test_pi(fixture, case):
 
 @pytest.mark.parametrize("case", ["case0", "case1", "case2", "case3"])
 def test_gr00t(case):
-    model, info, arrays = load_model(), case_info(case), tensors(FIXTURE, case)
-    layout = from_ids(
-        arrays["input_ids"].numpy(),
-        arrays["attention_mask"].numpy().astype(bool),
-        [(int(h), int(w)) for _, h, w in arrays["image_grid_thw"]],
-        image_token=model.config.image_token_id,
-        merge=model.config.vision.merge,
-        device=CPU,
-    )
-    embodiments = tuple(arrays["embodiment_id"].tolist())
-    inputs = Inputs(layout, arrays["pixel_values"], arrays["state"], embodiments, False)
-    fused, steps = model.fused(Operators()), info["num_steps"]
-    with torch.inference_mode():
-        constants = fused.constants(steps)
-        prefix = fused.prefix(inputs, fused.vision(inputs))
-        actions = solver.flow_forward(
-            lambda x, i: fused.predict(x, i, prefix, constants), arrays["noise"], steps
-        )
+    model, arrays = load_model(), tensors(FIXTURE, case)
+    inputs, steps = inputs_of(model, arrays), case_info(case)["num_steps"]
+    actions = sample(model.fused(Operators()), inputs, arrays["noise"], steps)
     assert relative_error(actions, arrays["actions"]) < 1e-5
 
 

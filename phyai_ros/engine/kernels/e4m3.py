@@ -10,7 +10,8 @@ from phyai_ros.engine.quantize import E4M3
 
 def ordered(values: torch.Tensor) -> torch.Tensor:
     """A weight's E4M3 values [n, k], columns in the order in which ``e4m3.cuh`` has operands."""
-    return values.unflatten(1, (-1, 2, 4, 2)).transpose(2, 3).flatten(1).contiguous()
+    pairs = values.view(torch.uint8).unflatten(1, (-1, 2, 4, 2))
+    return pairs.transpose(2, 3).flatten(1).contiguous().view(values.dtype)
 
 
 def narrowed(x: torch.Tensor, ranks: int) -> torch.Tensor:
