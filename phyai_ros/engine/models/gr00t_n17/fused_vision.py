@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -16,10 +18,13 @@ _EPS = 1e-6
 
 
 class FusedVision:
-    """The same function as ``VisionTower``."""
+    """The same function as ``VisionTower``. On a GPU the DeepStack mergers' products, which wait
+    for their weights, run on a stream of their own beside the tower's, which do not."""
 
     def __init__(self, tower: VisionTower, operators: Operators):
         self._tower, self._operators = tower, operators
+        device = tower.pos_embed.weight.device
+        self._aside = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __call__(
         self, patches: torch.Tensor, grids: tuple[Grid, ...], count: int, length: int
@@ -33,7 +38,7 @@ class FusedVision:
         heads = tower.config.heads
         shape = (count, heads, length, tower.config.hidden // heads)
         key, value = (torch.empty(shape, dtype=patches.dtype, device=x.device) for _ in range(2))
-        deepstack = []
+        deepstack, held = [], []
         for i, block in enumerate(cast(Any, tower.blocks)):
             attn, mlp = block.attn, block.mlp
             h = affine(ops, x, branch, block.norm1, _EPS, attn.qkv.weight)
@@ -46,20 +51,36 @@ class FusedVision:
             h = ops.linear(h, mlp.linear_fc1.weight, mlp.linear_fc1.bias, "gelu_tanh")
             branch = ops.linear(h, mlp.linear_fc2.weight, mlp.linear_fc2.bias)
             if i in tower.config.deepstack:
-                merger = tower.deepstack_merger_list[tower.config.deepstack.index(i)]
-                deepstack.append(self._merged(cast(Any, merger), x, branch))
-                branch = None  # x has it
-        return Features(self._merged(cast(Any, tower.merger), x, branch), deepstack)
+                merger = cast(Any, tower.deepstack_merger_list)[tower.config.deepstack.index(i)]
+                h, branch = self._normed(merger, x, branch), None  # x has it
+                with self._beside():
+                    deepstack.append(merger.feed_forward(h).float())  # as they are added
+                held.append(h)  # as long as the other stream reads it
+        h = self._normed(cast(Any, tower.merger), x, branch)
+        made = Features(cast(Any, tower.merger).feed_forward(h), deepstack)
+        if self._aside is not None:
+            torch.cuda.current_stream().wait_stream(self._aside)
+        return made
 
-    def _merged(self, merger: Any, x: torch.Tensor, branch: torch.Tensor | None) -> torch.Tensor:
-        """A merger's tokens; x takes the branch up. What is one row of the norm lies side by side
-        in x."""
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        """On the other stream, behind what was launched so far."""
+        if self._aside is None:
+            yield
+            return
+        self._aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._aside):
+            yield
+
+    def _normed(self, merger: Any, x: torch.Tensor, branch: torch.Tensor | None) -> torch.Tensor:
+        """What a merger's products take; x takes the branch up. What is one row of the norm lies
+        side by side in x."""
         width = len(merger.norm.weight)
         h = affine(
             self._operators, x.view(-1, width), None if branch is None else branch.view(-1, width),
             merger.norm, _EPS, merger.linear_fc1.weight,
         )  # fmt: skip
-        return cast(torch.Tensor, merger.feed_forward(h.view(-1, merger.width)))
+        return h.view(-1, merger.width)
 
 
 def affine(
