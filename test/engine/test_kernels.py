@@ -203,16 +203,22 @@ def test_stream_linear(rand, dependent, rows, narrow, width):
 @needs_triton
 @pytest.mark.parametrize("dependent", DEPENDENT)
 @pytest.mark.parametrize(("rows", "narrow", "width"), [(1, 7, 48), (50, 32, 768), (64, 33, 144)])
-def test_split_rows(rand, dependent, rows, narrow, width):
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_split_rows(rand, dependent, rows, narrow, width, first):
+    rows = min(rows, 64 - first)
     x, weight, bias = rand(rows, narrow), rand(width, narrow), rand(width)
-    out = torch.zeros(3 * width // 16, 4, 32, 8, dtype=torch.float16, device=x.device)
-    split_linear.fused_rows(x, weight, bias, out=out, dependent=dependent)
+    out = torch.full((3 * width // 16, 4, 32, 8), torch.nan, dtype=torch.float16, device=x.device)
+    split_linear.fused_rows(x, weight, bias, out=out, first=first, dependent=dependent)
     high, again, low = from_fragments(out, 64).double().chunk(3, dim=1)
     assert torch.equal(high, again)
-    expected = F.silu(F.linear(*wide(x, weight, bias)))
-    check(high[:rows], expected, torch.float16)
-    check((high + low)[:rows], expected, torch.float32)
-    assert not high[rows:].any()
+    expected, there = F.silu(F.linear(*wide(x, weight, bias))), slice(first, first + rows)
+    check(high[there], expected, torch.float16)
+    check((high + low)[there], expected, torch.float32)
+    for part in (high, low):
+        assert not part[:first].any()
+        assert not part[first + rows :].any()
+    twin = split_linear.reference_rows(*wide(x, weight, bias), torch.float64, first)
+    check(from_fragments(twin, 64)[there, :width], expected, torch.float32)
 
 
 @pytest.mark.parametrize("name", ["flow_forward", "flow_backward"])
@@ -314,6 +320,27 @@ def test_attention_whose_last_key_is_the_last_querys_own(rand, dtype, heads, kv,
     check(found, attention.reference(*wide(q, k, v), **options), dtype)
     without = attention.reference(*wide(q, k[:, :, :-1], v[:, :, :-1]), exists=exists[:, :-1])
     check(found[:, :-1], without[:, :-1], dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "kv"), [(4, 1), (3, 3), (6, 2)])
+@pytest.mark.parametrize("splits", [1, 2])
+def test_attention_whose_first_query_sees_no_own_key_but_its_own(rand, dtype, heads, kv, splits):
+    length, before = 9, 21
+    q = rand(2, length, heads, 32, dtype=dtype)
+    k, v = (rand(2, kv, before + length, 32, dtype=dtype) for _ in "kv")
+    exists = torch.ones(2, before + length, dtype=torch.bool, device=DEVICE)
+    exists[0, 3:6] = False
+    options = {"exists": exists, "first_alone": True}
+    found = attention.fused(q, k, v, blocks=attention.Blocks(16, 16, splits, 1), **options)
+    check(found, attention.reference(*wide(q, k, v), **options), dtype)
+    until = slice(before + 1)
+    alone = attention.reference(
+        *wide(q[:, :1], k[:, :, until], v[:, :, until]), exists=exists[:, until]
+    )
+    check(found[:, :1], alone, dtype)
+    check(found[:, 1:], attention.reference(*wide(q, k, v), exists=exists)[:, 1:], dtype)
 
 
 @needs_triton

@@ -41,7 +41,8 @@ KERNELS = {
         {"q_ptr": HALF, "k_ptr": HALF, "v_ptr": HALF, "exists_ptr": "*u8", "out_ptr": HALF,
          "sum_ptr": HALF, "scale": "fp32"},
         {"KV": 1, "GROUP": 8, "D": 48, "WIDE": 64, "Q_PARTS": True, "Q_BIAS": True, "MASKED": True,
-         "CAUSAL": True, "OWN_LAST": True, "SPLITS": 3, "ROWS": 64, "KEYS": 64, "IEEE": False},
+         "CAUSAL": True, "OWN_LAST": True, "FIRST_ALONE": True, "SPLITS": 3, "ROWS": 64,
+         "KEYS": 64, "IEEE": False},
     ),
     "join": (
         attention.join_kernel,

@@ -37,12 +37,14 @@ def reference(
     exists: torch.Tensor | None = None,
     causal: bool = False,
     own_last: bool = False,
+    first_alone: bool = False,
     q_bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """q [B, T, heads, d] (any strides), or parts [parts, B, T, heads, d] to be summed; q_bias
     [heads d]. key, value [B, kv, L, d]. exists: bool [B, L], which keys there are, None for all;
-    a request with none gets zeros. causal: query t sees the keys up to L - T + t. own_last: the
-    last key is seen by the last query alone. -> [B, T, heads d] in key's dtype."""
+    a request with none gets zeros. The last T keys are the queries' own. causal: query t sees the
+    keys up to L - T + t. own_last: the last key is seen by the last query alone. first_alone: the
+    first query sees no own key but its own. -> [B, T, heads d] in key's dtype."""
     q = q.sum(0) if q.ndim == 5 else q
     if q_bias is not None:
         q = q + q_bias.view(q.shape[-2:]).to(q.dtype)
@@ -51,7 +53,7 @@ def reference(
     q = q.to(key.dtype).transpose(1, 2)
     if kv > 1 and kv != heads:
         key, value = (t.repeat_interleave(heads // kv, 1) for t in (key, value))
-    elif kv == 1 and heads > 1 and not (causal or own_last):
+    elif kv == 1 and heads > 1 and not (causal or own_last or first_alone):
         q = q.reshape(batch, 1, heads * length, d)
     elif heads > 1 and kv == 1:
         key, value = (t.expand(-1, heads, -1, -1) for t in (key, value))
@@ -64,6 +66,10 @@ def reference(
     if own_last:
         seen = torch.ones(length, keys, dtype=torch.bool, device=q.device)
         seen[:-1, -1] = False
+        mask = seen if mask is None else mask & seen
+    if first_alone:
+        seen = torch.ones(length, keys, dtype=torch.bool, device=q.device)
+        seen[0, keys - length + 1 :] = False
         mask = seen if mask is None else mask & seen
     if mask is not None:
         low = torch.finfo(q.dtype).min
@@ -82,8 +88,8 @@ def attention_kernel(
     k_batch, k_head, k_row, v_batch, v_head, v_row, keys_per_split,
     KV: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr,
     Q_PARTS: tl.constexpr, Q_BIAS: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
-    OWN_LAST: tl.constexpr, SPLITS: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
-    IEEE: tl.constexpr, PDL: tl.constexpr,
+    OWN_LAST: tl.constexpr, FIRST_ALONE: tl.constexpr, SPLITS: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, IEEE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(0)
     split = tl.program_id(1)
@@ -136,6 +142,8 @@ def attention_kernel(
             seen = seen & (key[None, :] <= L - T + t[:, None])
         if OWN_LAST:
             seen = seen & ((key[None, :] < L - 1) | (t[:, None] == T - 1))
+        if FIRST_ALONE:
+            seen = seen & ((key[None, :] <= L - T) | (t[:, None] > 0))
         score = tl.where(seen, score, float("-inf"))
         above = tl.maximum(high, tl.max(score, 1))
         finite = tl.where(above == float("-inf"), 0.0, above)
@@ -199,6 +207,7 @@ def fused(
     exists: torch.Tensor | None = None,
     causal: bool = False,
     own_last: bool = False,
+    first_alone: bool = False,
     q_bias: torch.Tensor | None = None,
     blocks: Blocks,
     dependent: bool = False,
@@ -229,9 +238,9 @@ def fused(
         *q_stride[:3],
         *key.stride()[:3], *value.stride()[:3], per_split,
         KV=kv, GROUP=group, D=d, WIDE=wide, Q_PARTS=parts > 0, Q_BIAS=q_bias is not None,
-        MASKED=exists is not None, CAUSAL=causal, OWN_LAST=own_last, SPLITS=splits,
-        ROWS=blocks.rows, KEYS=blocks.keys, IEEE=key.dtype == torch.float32, PDL=dependent,
-        num_warps=blocks.warps, num_stages=blocks.stages, **options,
+        MASKED=exists is not None, CAUSAL=causal, OWN_LAST=own_last, FIRST_ALONE=first_alone,
+        SPLITS=splits, ROWS=blocks.rows, KEYS=blocks.keys, IEEE=key.dtype == torch.float32,
+        PDL=dependent, num_warps=blocks.warps, num_stages=blocks.stages, **options,
     )  # fmt: skip
     if splits > 1:
         join_kernel[(rows, batch * kv)](

@@ -31,27 +31,29 @@ def packed(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def reference_rows(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype, first: int = 0
 ) -> torch.Tensor:
     """x [rows <= 64, K], weight [width, K], bias [width], float32 -> silu(x W^T + bias) in halves,
-    the first twice: fragments of 3 width columns."""
+    the first twice, behind ``first`` rows of zeros: fragments of 3 width columns."""
     high, low = halves(F.silu(F.linear(x, weight, bias)), dtype)
-    return into_fragments(torch.cat([high, high, low], dim=1))
+    rows = torch.cat([high, high, low], dim=1)
+    return into_fragments(torch.cat([rows.new_zeros(first, rows.shape[1]), rows]))
 
 
 @jit
 def rows_kernel(
-    x_ptr, w_ptr, bias_ptr, out_ptr, rows, width, K,
+    x_ptr, w_ptr, bias_ptr, out_ptr, rows, width, K, first,
     WIDE: tl.constexpr, COLUMNS: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0)
+    place = tl.program_id(0)
+    row = place - first
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     y = narrow_row(x_ptr, w_ptr, bias_ptr, row, columns, rows, width, K, WIDE, PDL)
-    y = tl.where(row < rows, y / (1.0 + tl.exp(-y)), 0.0)
+    y = tl.where((row >= 0) & (row < rows), y / (1.0 + tl.exp(-y)), 0.0)
     high = y.to(out_ptr.dtype.element_ty)
     low = (y - high.to(tl.float32)).to(out_ptr.dtype.element_ty)
     inside = columns < width
-    at = fragment_at(group_at(row, columns))
+    at = fragment_at(group_at(place, columns))
     tl.store(out_ptr + at, high, mask=inside)
     tl.store(out_ptr + width * 64 + at, high, mask=inside)
     tl.store(out_ptr + width * 128 + at, low, mask=inside)
@@ -59,7 +61,7 @@ def rows_kernel(
 
 def fused_rows(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, out: torch.Tensor,
-    dependent: bool = False,
+    first: int = 0, dependent: bool = False,
 ) -> None:  # fmt: skip
     """``reference_rows`` in one launch into ``out``, fragments of 3 width columns or more, whose
     dtype it is; all contiguous."""
@@ -68,6 +70,6 @@ def fused_rows(
     columns = min(power_of_two(width), 4096 // wide)
     options = {"launch_pdl": True} if dependent else {}
     rows_kernel[(ROWS, -(-width // columns))](
-        x, weight, bias, out, rows, width, k,
+        x, weight, bias, out, rows, width, k, first,
         WIDE=wide, COLUMNS=columns, PDL=dependent, num_warps=4, **options,
     )  # fmt: skip

@@ -34,7 +34,7 @@ def reference_out(
 def narrow_row(
     x_ptr, w_ptr, bias_ptr, row, columns, rows, width, K, WIDE: tl.constexpr, PDL: tl.constexpr
 ):
-    """These columns of a row of x W^T + bias, early; of a row that is missing, of zeros."""
+    """These columns of a row of x W^T + bias, early; of a row that is not there, of zeros."""
     k = tl.arange(0, WIDE)
     inside = columns < width
     if PDL:
@@ -44,7 +44,7 @@ def narrow_row(
     bias = tl.load(bias_ptr + columns, mask=inside, other=0.0)
     if PDL:
         tl.extra.cuda.gdc_wait()
-    x = tl.load(x_ptr + row * K + k, mask=(k < K) & (row < rows), other=0.0)
+    x = tl.load(x_ptr + row * K + k, mask=(k < K) & (row >= 0) & (row < rows), other=0.0)
     return tl.sum(w * x[None, :], 1) + bias
 
 

@@ -241,11 +241,13 @@ class FastOperators(Operators):
         exists: torch.Tensor | None = None,
         causal: bool = False,
         own_last: bool = False,
+        first_alone: bool = False,
         q_bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         def run(choice: str) -> torch.Tensor:
             options: dict[str, Any] = {
-                "exists": exists, "causal": causal, "own_last": own_last, "q_bias": q_bias,
+                "exists": exists, "causal": causal, "own_last": own_last,
+                "first_alone": first_alone, "q_bias": q_bias,
             }  # fmt: skip
             if choice == LIBRARY:
                 return attention.reference(q, key, value, **options)
@@ -262,6 +264,7 @@ class FastOperators(Operators):
         kv, keys = key.shape[1], key.shape[2]
         name = (
             f"attention B{batch} T{length} H{heads}/{kv} d{d} L{-(-keys // 64) * 64} "
+            f"{'alone ' if first_alone else ''}"
             f"{'masked ' if exists is not None else ''}{'causal ' if causal else ''}"
             f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{_dtype(key)}"
         )
