@@ -17,8 +17,10 @@ HEADS = 8
 class Case:
     """Random queries and one layer's cache; what a kernel may not look at is poison."""
 
-    def __init__(self, rand, at, rows, *, d=256, dtype=torch.float16, missing=0.0, scale=1.0):
-        self.at, self.rows, self.d = at, rows, d
+    def __init__(
+        self, rand, at, rows, *, d=256, dtype=torch.float16, missing=0.0, scale=1.0, alone=False
+    ):
+        self.at, self.rows, self.d, self.alone = at, rows, d, alone
         q = rand(rows, HEADS * d, dtype=dtype, scale=scale)
         self.q = into_fragments(torch.cat([q, q.new_full((64 - rows, HEADS * d), torch.nan)]))
         self.key, self.value = (rand(at + rows + 70, d, dtype=dtype) for _ in range(2))
@@ -29,11 +31,15 @@ class Case:
         self.out = torch.full_like(self.q, torch.nan)
 
     def kernel(self, **options):
-        return ClusterAttention(self.key, self.value, at=self.at, rows=self.rows, **options)
+        return ClusterAttention(
+            self.key, self.value, at=self.at, rows=self.rows, alone=self.alone, **options
+        )
 
     def expected(self):
         wide = (t.double() for t in (self.q, self.key, self.value))
-        fragments = cluster_attention.reference(*wide, self.exists, at=self.at, rows=self.rows)
+        fragments = cluster_attention.reference(
+            *wide, self.exists, at=self.at, rows=self.rows, alone=self.alone
+        )
         return from_fragments(fragments, self.rows)
 
     def check(self, out=None):
@@ -42,6 +48,9 @@ class Case:
         for head in range(HEADS):
             columns = slice(head * self.d, (head + 1) * self.d)
             nearness.check(found[:, columns], expected[:, columns], TOLERANCE[self.q.dtype])
+            if self.alone:  # one row is too little of all for its error to show
+                one, other = found[:1, columns], expected[:1, columns]
+                nearness.check(one, other, TOLERANCE[self.q.dtype])
 
 
 @needs_hopper
@@ -52,6 +61,27 @@ def test_rows(rand, dtype, rows, at):
     case = Case(rand, at, rows, dtype=dtype, missing=0.2)
     case.kernel()(case.q, case.exists, out=case.out)
     case.check()
+
+
+@needs_hopper
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("rows", [1, 2, 9, 51, 64])
+@pytest.mark.parametrize(("at", "d"), [(5, 256), (816, 256), (816, 128), (300, 64)])
+def test_a_first_query_that_sees_no_own_key_but_its_own(rand, dtype, rows, at, d):
+    """Large scores, so that one key too many would be seen."""
+    case = Case(rand, at, rows, d=d, dtype=dtype, missing=0.2, scale=3.0, alone=True)
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+
+
+@needs_hopper
+def test_a_first_query_alone_with_nothing(rand):
+    case = Case(rand, 816, 51, alone=True)
+    case.exists[:816] = False
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+    own = from_fragments(case.out, 51)[0].view(HEADS, -1)
+    nearness.check(own, case.value[816].expand(HEADS, -1), 1e-3)
 
 
 @needs_hopper
@@ -97,9 +127,10 @@ def test_sharp_attention(rand):
 
 
 @needs_hopper
-def test_the_same_bits_in_a_chain_of_early_launches(rand):
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_same_bits_in_a_chain_of_early_launches(rand, alone):
     """Own keys, values and queries come from the kernels right in front, in a captured graph."""
-    case = Case(rand, 816, 50, missing=0.1)
+    case = Case(rand, 816, 50, missing=0.1, alone=alone)
     kernel, own = case.kernel(), slice(case.at, case.at + case.rows)
     live = (case.q, case.key[own], case.value[own])
     check_early_attention(case, live, lambda out: kernel(case.q, case.exists, out=out), case.rows)

@@ -56,11 +56,16 @@ def _shared(d: int, keys: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _kernel(d: int, keys: int, dtype: torch.dtype, dependent: bool, device: int) -> _cuda.Kernel:
+def _kernel(
+    d: int, keys: int, alone: bool, dtype: torch.dtype, dependent: bool, device: int
+) -> _cuda.Kernel:
     del device  # a kernel is loaded into one device's context
     return _cuda.Kernel(
         "cluster_attention", _FILES,
-        {"D": d, "KEYS": keys, "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent)},
+        {
+            "D": d, "KEYS": keys, "ALONE": int(alone), "BF16": int(dtype == torch.bfloat16),
+            "PDL": int(dependent),
+        },
         cluster=_RANKS, threads=128, shared=_shared(d, keys),
         products=(
             *(product(n) for n in sorted({keys, _OWN})),
@@ -74,13 +79,15 @@ class ClusterAttention:
     ``at`` rows are the prefix; the chunk's own keys and values follow. Holds no copy: the tensors
     may change between calls, not their place.
 
-    Rows of the prefix that do not exist must be finite. dependent: launches start while the kernel
-    in front ends; what that one may still write is the queries and the chunk's own rows.
+    Rows of the prefix that do not exist must be finite. alone: the first query sees no own key but
+    its own. dependent: launches start while the kernel in front ends; what that one may still write
+    is the queries and the chunk's own rows.
     """
 
     def __init__(
-        self, key: torch.Tensor, value: torch.Tensor, *, at: int, rows: int, dependent: bool = True
-    ):
+        self, key: torch.Tensor, value: torch.Tensor, *, at: int, rows: int, alone: bool = False,
+        dependent: bool = True,
+    ):  # fmt: skip
         d = key.shape[1]
         if not fits(d, at, rows, key.dtype, key.device):
             raise ValueError(f"{rows} queries of {d} {key.dtype} behind {at} keys on {key.device}")
@@ -89,7 +96,7 @@ class ClusterAttention:
                 f"{at} + {rows} rows of {d} wanted, found {tuple(key.shape)}, {tuple(value.shape)}"
             )
         keys = keys_a_rank(at)
-        self._kernel = _kernel(d, keys, key.dtype, dependent, key.get_device())
+        self._kernel = _kernel(d, keys, alone, key.dtype, dependent, key.get_device())
         self._at, self._rows, self._d, self._dependent = at, rows, d, dependent
         self._tensors = key, value
         self._maps = (
@@ -117,9 +124,11 @@ def reference(
     *,
     at: int,
     rows: int,
+    alone: bool = False,
 ) -> torch.Tensor:
     """The twin, in the dtype of ``key``. -> fragments, missing rows zero."""
     d = key.shape[1]
     plain = from_fragments(q, rows).view(1, rows, -1, d)
     key, value = (t[None, None, : at + rows] for t in (key, value))
-    return into_fragments(attention.reference(plain, key, value, exists=exists[None])[0])
+    y = attention.reference(plain, key, value, exists=exists[None], first_alone=alone)
+    return into_fragments(y[0])

@@ -7,8 +7,12 @@
 // in the order of the ranks. The prefix is asked for before the kernel in front, which writes queries
 // and own keys and values, has ended.
 //
-// Defined outside: D (64, 128 or 256), KEYS (a multiple of 16, 64 to 160).
+// Defined outside: D (64, 128 or 256), KEYS (a multiple of 16, 64 to 160); ALONE: 1 where the first
+// query sees no own key but its own.
 
+#ifndef ALONE
+#define ALONE 0
+#endif
 #define RANKS 8
 #define LAST (RANKS - 1)
 #define OWN 64           // keys of the chunk, at most
@@ -92,6 +96,12 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
   products_commit();
   products_wait();
   hold(s);
+  if constexpr (own && ALONE) {
+    // The first query is the upper row of the first four lanes; the first of them has its own key.
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+      if (!(i >> 1 & 1) && b.tid < 4 && (b.tid || i)) s[i] = -infinity();
+  }
   if constexpr (!own) cluster_arrive_relaxed();  // the others' sums may take the place of these keys
 
   float top[2], shift[2];
