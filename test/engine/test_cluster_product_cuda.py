@@ -42,6 +42,7 @@ FORMS = [
     Form(4096, 768, 1, 4, 32, "gated", "rms", "silu", registers=128),
     Form(768, 960, 3, 1, 24, "residual"),
     Form(768, 2304, 6, 1, 24, "residual"),
+    Form(1024, 3072, 8, 1, 32, "residual"),
 ]
 
 
@@ -121,6 +122,21 @@ def test_a_stream_begins() -> None:
     found = run(form, source, weight, {**options, "x": nothing, "begins": True}, 50, product)
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_stream_that_stays() -> None:
+    """What the stream was stands elsewhere; where it is written, anything."""
+    torch.manual_seed(0)
+    form = Form(1024, 3072, 8, 1, 32, "residual")
+    source, weight, options = case(form, 51, torch.float16)
+    product = ClusterProduct(weight, form)
+    old = options.pop("x")
+    expected = run(form, source, weight, {**options, "x": old}, 51, product)
+    kept, nothing = old.clone(), torch.full_like(old, torch.nan)
+    found = run(form, source, weight, {**options, "x": nothing, "old": old}, 51, product)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(old, kept)
 
 
 def test_a_chain_in_a_graph_gives_the_same_bits_every_time() -> None:

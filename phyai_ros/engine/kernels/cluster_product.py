@@ -90,9 +90,9 @@ class _Given(ctypes.Structure):
     _fields_ = (
         ("weights", _cuda.TensorMap),
         *((n, c_uint64) for n in (
-            "x_in", "scale", "bias", "gate", "x", "out", "key", "value", "cosine", "sine",
+            "x_in", "scale", "bias", "gate", "x", "old", "out", "key", "value", "cosine", "sine",
         )),
-        ("rows", c_int), ("begins", c_int), ("eps", c_float),
+        ("rows", c_int), ("eps", c_float),
     )  # fmt: skip
 
 
@@ -142,15 +142,18 @@ class ClusterProduct:
         cos: torch.Tensor | None = None,
         sin: torch.Tensor | None = None,
         eps: float = 0.0,
+        old: torch.Tensor | None = None,
         begins: bool = False,
     ) -> None:
         """source: fragments of k columns; in front of a norm, of the residual stream times
         ``COPY``. out: fragments, 16 bit; of "residual", the stream's copy. x: the stream, groups of
-        n columns, changed in place, or where it ``begins`` only written. scale [k], bias and gate
-        [n], float32; a norm's shift is a bias, ``through(weight, shift)``. key, value: [>= rows, kv
-        d], written from their first row on. cos, sin: float32 [rows, d]."""
-        places = (source, scale, bias, gate, x, out, key, value, cos, sin)
-        given = _Given(self._map, *map(_cuda.address, places), rows, begins, eps)
+        n columns, changed in place, or only written: where it was ``old``, which stays, or where it
+        ``begins``, from zeros. scale [k], bias and gate [n], float32; a norm's shift is a bias,
+        ``through(weight, shift)``. key, value: [>= rows, kv d], written from their first row on.
+        cos, sin: float32 [rows, d]."""
+        before = None if begins else x if old is None else old
+        places = (source, scale, bias, gate, x, before, out, key, value, cos, sin)
+        given = _Given(self._map, *map(_cuda.address, places), rows, eps)
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
 
 

@@ -32,13 +32,14 @@ struct Given {
   const float* scale;  // of the norm, [K]; null for ones
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
-  float* x;            // RESIDUAL: the stream, groups of N columns, changed in place
+  float* x;            // RESIDUAL: the stream, groups of N columns
+  const float* old;    // RESIDUAL: what it was, x itself or a stream that stays; null for zeros
   u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy
   u16* key;            // ROPE: rows of KV D, the first that is written
   u16* value;
   const float* cosine;  // [rows, D]
   const float* sine;
-  int rows, begins;  // begins: RESIDUAL: what the stream was does not count
+  int rows;
   float eps;
 };
 
@@ -213,7 +214,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #pragma unroll
   for (u32 j = 0; j < OWN; j++) {
     old[j] = {};
-    if (!g.begins) old[j] = *group_at(g.x, column_of(tile, owned(rank, j)), tid);
+    if (g.old) old[j] = *group_at(g.old, column_of(tile, owned(rank, j)), tid);
   }
 #endif
   if (BLOCKS > 1) bar_wait_cluster(joined, 0);

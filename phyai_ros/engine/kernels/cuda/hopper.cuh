@@ -242,6 +242,9 @@ DEV void hold(float (&sum)[Count]) {
 // -- rows in their orders ----------------------------------------------------------------------------
 // A thread's share of the 8 columns from `column` on.
 DEV Float4* group_at(float* x, u32 column, u32 tid) { return (Float4*)x + (column >> 3) * 128 + tid; }
+DEV const Float4* group_at(const float* x, u32 column, u32 tid) {
+  return (const Float4*)x + (column >> 3) * 128 + tid;
+}
 DEV void put_fragment(u16* to, u32 column, u32 tid, const float* v) {
   ((Word2*)to)[((column >> 4) * 128 + tid) * 2 + ((column >> 3) & 1)] = {pack(v[0], v[1]),
                                                                         pack(v[2], v[3])};
