@@ -15,7 +15,7 @@ from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation
 
 NOTHING = Observation({}, np.zeros(0), "")
-FEW = ("41", "50")
+FEW = ("41", "50", "51")
 """Rows of the action models."""
 
 
@@ -39,7 +39,10 @@ def refine(
 
     now = solver_seconds()
     say(f"solver {1e3 * now:.3f} ms with operators chosen alone")
-    few = [k for k in table.times if " T50 " in k or " T41 " in k or k.split("x")[0][-2:] in FEW]
+    few = [
+        k for k in table.times
+        if any(f" T{rows} " in k for rows in FEW) or k.split("x")[0][-2:] in FEW
+    ]  # fmt: skip
     for key in sorted(few, key=lambda k: -min(table.times[k].values())):
         alone = table.times[key]
         ranked = sorted(alone, key=alone.__getitem__)

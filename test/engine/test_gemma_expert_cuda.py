@@ -40,7 +40,7 @@ NO_LINEAR = Linear(torch.zeros(32, 1024, device=DEVICE), torch.zeros(32, device=
 class Case:
     """Random layers, and one request's rows and cache; what may not be looked at is poison."""
 
-    def __init__(self, rand, depth, tokens, at, dtype, adaptive=True):
+    def __init__(self, rand, depth, tokens, at, dtype, adaptive=True, alone=False):
         def weight(out, width):
             return rand(out, width, scale=width**-0.5, dtype=dtype)
 
@@ -48,7 +48,7 @@ class Case:
             scale = 1 + rand(1024, scale=0.2)
             return Vectors(scale, rand(1024, scale=0.2), rand(1024)) if adaptive else Vectors(scale)
 
-        self.at, self.tokens = at, tokens
+        self.at, self.tokens, self.alone = at, tokens, alone
         self.layers = [
             Layer(weight(2560, 1024), weight(1024, 2048), weight(8192, 1024), weight(1024, 4096))
             for _ in range(depth)
@@ -65,8 +65,9 @@ class Case:
 
     def expert(self, dependent=True):
         return GemmaExpert(
-            self.layers, tokens=self.tokens, heads=HEADS, eps=EPS, dependent=dependent
-        )
+            self.layers, tokens=self.tokens, heads=HEADS, eps=EPS, alone=self.alone,
+            dependent=dependent,
+        )  # fmt: skip
 
     def rest(self, expert):
         """What a call takes besides x."""
@@ -83,7 +84,7 @@ class Case:
     def expected(self):
         return gemma_expert.reference(
             self.x.double(), self.layers, self.norms, self.key.double(), self.value.double(),
-            self.exists, self.cos, self.sin, heads=HEADS, at=self.at, eps=EPS,
+            self.exists, self.cos, self.sin, heads=HEADS, at=self.at, eps=EPS, alone=self.alone,
         )  # fmt: skip
 
 
@@ -97,6 +98,27 @@ def test_against_float64(rand, tokens, at, dtype, adaptive):
     expected, expert = case.expected(), case.expert()
     found = case.run(expert, case.rest(expert))
     nearness.check(found, expected, 3e-3 if dtype == torch.float16 else 2e-2)
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("tokens", "at"), [(51, 816), (64, 1120), (2, 5)])
+def test_a_first_row_that_sees_no_other(rand, tokens, at, dtype):
+    """Its own row, keys and values as well as the others', and whatever the others are."""
+    case = Case(rand, 2, tokens, at, dtype, adaptive=False, alone=True)
+    expected, expert = case.expected(), case.expert()
+    rest, tolerance = case.rest(expert), 3e-3 if dtype == torch.float16 else 2e-2
+    found = case.run(expert, rest)
+    nearness.check(found, expected, tolerance)
+    nearness.check(found[:1], expected[:1], tolerance)
+    kept = [t[..., at, :].clone() for t in (case.key, case.value)]
+    case.x[1:] = rand(tokens - 1, 1024)
+    again = case.run(expert, rest)
+    assert torch.equal(again[0], found[0])
+    assert not torch.equal(again[1:], found[1:])
+    for t, was in zip((case.key, case.value), kept, strict=True):
+        assert torch.equal(t[..., at, :], was)
 
 
 @needs_hopper
@@ -161,7 +183,9 @@ def test_in_the_model(family, tokens):
     made.capture(NOTHING)
     uncaptured, asked = runner(adapter)
     eager = answer(uncaptured, noise)
-    assert uncaptured.model.expert.clusters.kernels is not None
+    kernels = uncaptured.model.expert.clusters.kernels
+    assert kernels is not None
+    assert (kernels.hidden_layer is not None) == (family == "pi0")
     assert len(asked) == 10
     for _ in range(20):
         assert torch.equal(answer(made, noise), eager)  # a replay gives the eager run's bits
@@ -187,8 +211,9 @@ def test_eager_requests_one_behind_the_other():
 
 @needs_hopper
 @pytest.mark.cuda
-def test_guided_requests():
-    adapter = flow("pi05", 48)
+@pytest.mark.parametrize("family", ["pi0", "pi05"])
+def test_guided_requests(family):
+    adapter = flow(family, 48)
     noise = torch.randn(adapter.noise_shape(1))
     target, weights = torch.randn_like(noise), torch.rand_like(noise)
     made, asked = runner(adapter)
@@ -203,12 +228,38 @@ def test_guided_requests():
 
 @needs_hopper
 @pytest.mark.cuda
-def test_batches_go_layer_by_layer():
-    adapter = flow("pi05", 48, batch=2)
+@pytest.mark.parametrize("family", ["pi0", "pi05"])
+def test_batches_go_layer_by_layer(family):
+    adapter = flow(family, 48, batch=2)
     made, asked = runner(adapter)
     noise = torch.randn(adapter.noise_shape(2))
-    answer(made, noise)
+    found, expected = (answer(r, noise) for r in (made, Runner(adapter, DEVICE, "reference")))
+    assert (found - expected).abs().max() / expected.abs().max() < 3e-2
     assert not asked
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_pi0s_state_counts_for_as_much_as_it_should():
+    """Few words and no image, so that the state is one of few keys: what becomes of the actions
+    when it is another."""
+    adapter = flow("pi0", 48)
+    inputs = adapter.inputs
+    inputs.image_mask[:] = False
+    inputs.token_mask[:, 4:] = False
+    noise = torch.randn(adapter.noise_shape(1))
+    made = {choice: runner(adapter, choice)[0] for choice in (CLUSTERS, "library")}
+    made["reference"] = Runner(adapter, DEVICE, "reference")
+    moved = {}
+    for name, of in made.items():
+        adapter.inputs = inputs
+        before = answer(of, noise)
+        adapter.inputs = replace(inputs, state=-inputs.state)
+        moved[name] = answer(of, noise) - before
+    expected = moved.pop("reference")
+    assert expected.abs().max() > 2e-2
+    for found in moved.values():
+        nearness.check(found, expected, 0.2)
 
 
 @needs_hopper

@@ -21,6 +21,7 @@ from phyai_ros.engine.kernels import (
     attention,
     cluster_attention,
     gated_linear,
+    hidden_layer,
     regroup,
     rope_cache,
     stream_linear,
@@ -28,6 +29,7 @@ from phyai_ros.engine.kernels import (
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, through
 from phyai_ros.engine.kernels.fragments import ROWS
+from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
 
 _DEEPEST = {"rms": 256, "": 512}
 """Of a warpgroup's share of the depth, whose operands are in registers; by the norm in front."""
@@ -108,11 +110,12 @@ def reference(
     heads: int,
     at: int,
     eps: float,
+    alone: bool = False,
 ) -> torch.Tensor:
     """The twin, of the twins of a layer's operators. x [tokens, width], left as it is. norms: two a
     layer. key, value [layers, 1, 1, L, d], whose rows at .. at + tokens are overwritten. exists
-    bool [1, L]. cos, sin [1, tokens, d]. In the dtype of key and value. -> x after the last layer,
-    in front of the final norm."""
+    bool [1, L]. cos, sin [1, tokens, d]. alone: of ``GemmaExpert``. In the dtype of key and value.
+    -> x after the last layer, in front of the final norm."""
     x, dtype = x.clone(), key.dtype
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)
 
@@ -129,8 +132,8 @@ def reference(
         y = F.linear(norm(first), layer.qkv.to(dtype))
         q = rope_cache.reference(y, cos, sin, key[i], value[i], heads=heads, at=at)
         assert q is not None
-        y = attention.reference(q, key[i], value[i], exists=exists).flatten(0, 1)
-        add(F.linear(y, layer.output.to(dtype)), first.gate)
+        y = attention.reference(q, key[i], value[i], exists=exists, first_alone=alone)
+        add(F.linear(y.flatten(0, 1), layer.output.to(dtype)), first.gate)
         y = gated_linear.reference(norm(second), layer.gate_up.to(dtype), "gelu_tanh")
         add(F.linear(y, layer.down.to(dtype)), second.gate)
     return x
@@ -173,20 +176,23 @@ def forms(layer: Layer, heads: int) -> tuple[Form, Form, Form, Form] | None:
 
 
 class GemmaExpert:
-    """The layers of one expert, for ``tokens`` rows of one request. Keeps no copy of a weight: the
-    weights stay where they are. One call after another; their scratch is the same.
+    """The layers of one expert, for ``tokens`` rows of one request. Keeps no copy of a weight of
+    theirs: these stay where they are. One call after another; their scratch is the same.
 
-    dependent: launches start while the kernel in front ends. Raises ValueError where the kernels
-    cannot serve these sizes (``fits``), CudaError or OSError where they cannot be compiled.
+    alone: the first row sees no other of them and nothing is made of it: it is there for its keys
+    and values. second: behind a hidden layer, what makes the other rows. dependent: launches start
+    while the kernel in front ends. Raises ValueError where the kernels cannot serve these sizes
+    (``fits``), CudaError or OSError where they cannot be compiled.
     """
 
     def __init__(
-        self, layers: Sequence[Layer], *, tokens: int, heads: int, eps: float, dependent: bool
-    ):
+        self, layers: Sequence[Layer], *, tokens: int, heads: int, eps: float, alone: bool = False,
+        second: Linear | None = None, dependent: bool,
+    ):  # fmt: skip
         if not fits(layers, tokens, heads):
             raise ValueError(f"no kernels for {tokens} rows of {heads} heads of these layers")
         self._layers, self._eps, self._dependent = layers, eps, dependent
-        self.tokens = tokens
+        self.tokens, self._alone = tokens, alone
         found = forms(layers[0], heads)
         assert found is not None
         self._products = [
@@ -201,6 +207,11 @@ class GemmaExpert:
             torch.zeros(width // 16, 4, 32, 8, dtype=weight.dtype, device=weight.device)
             for width in (weight.shape[1], weight.shape[1], hidden)
         )
+        self.hidden_layer: HiddenLayer | None = None
+        if second is not None and hidden_layer.fits(second.weight):
+            self.hidden_layer = HiddenLayer(
+                second, weight.dtype, rows=tokens, given=int(alone), dependent=dependent
+            )
 
     def folded(self, steps: Sequence[Sequence[Vectors]], leave: Linear) -> list[FoldedStep]:
         """Of every step, two norms a layer and the final one, behind which ``leave`` stands, as the
@@ -229,24 +240,28 @@ class GemmaExpert:
         """key, value [layers, L, d] of a cache with ``at`` rows in front of the chunk's."""
         return [
             Past(
-                ClusterAttention(k, v, at=at, rows=self.tokens, dependent=self._dependent),
+                ClusterAttention(
+                    k, v, at=at, rows=self.tokens, alone=self._alone, dependent=self._dependent
+                ),
                 k[at:], v[at:],
             )
             for k, v in zip(key, value, strict=True)
         ]  # fmt: skip
 
     def enter(self, x: torch.Tensor, linear: Linear | None = None) -> Stream:
-        """x [tokens, width], or what ``linear`` makes it of; float32, contiguous."""
+        """x [tokens, width], or what ``linear`` makes it of; float32, contiguous. Where there is a
+        ``hidden_layer``, a stream may come out of that instead."""
         dtype, dependent = self._hidden.dtype, self._dependent
         if linear is None:
             return Stream(*regroup.fused_into(x, dtype, dependent=dependent))
         return Stream(*stream_linear.fused_into(x, *linear, dtype, dependent=dependent))
 
     def leave(self, stream: Stream, linear: Linear) -> torch.Tensor:
-        """linear: ``FoldedStep.leave``. -> [tokens, out] float32."""
-        return stream_linear.fused_out(
+        """linear: ``FoldedStep.leave``. -> [tokens, out] float32, but for a row ``alone``."""
+        rows = stream_linear.fused_out(
             stream.groups, self.tokens, *linear, self._eps, dependent=self._dependent
         )
+        return rows[int(self._alone) :]
 
     def __call__(
         self,

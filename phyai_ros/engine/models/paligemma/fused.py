@@ -32,10 +32,7 @@ class FusedFlow:
 
     def __init__(self, model: FlowPolicy, operators: Operators):
         self.model, self.operators = model, operators
-        config = model.config
-        self.expert = FusedExpert(
-            model.expert, config.expert, config.horizon, _linear(model.action_out), operators
-        )
+        self.expert = self._made_expert()
         self._vision_layers = [cast(SiglipBlock, layer) for layer in model.image.layers]
         with torch.no_grad():
             self._language_norms = [
@@ -82,14 +79,12 @@ class FusedFlow:
     def prefix(self, inputs: Inputs, features: torch.Tensor) -> FusedPrefix:
         model, config = self.model, self.model.config
         x, exists = model.embed_prefix(inputs, features)
-        batch, length = exists.shape
-        states = self._state_rows()
-        total = length + states + config.horizon
+        (batch, length), rows = exists.shape, self.expert.tokens
         expert = config.expert
         cache = Cache(
             *(
                 torch.zeros(
-                    (expert.depth, batch, expert.kv_heads, total, expert.head_dim),
+                    (expert.depth, batch, expert.kv_heads, length + rows, expert.head_dim),
                     dtype=model.expert.dtype,
                     device=x.device,
                 )
@@ -98,16 +93,15 @@ class FusedFlow:
         )
         positions = rope(exists.cumsum(1) - 1, config.language)
         self._language(x.flatten(0, 1), positions, exists, cache)
-        exists = torch.cat((exists, exists.new_ones(batch, states)), dim=1)
-        if states:
-            self._state(inputs, exists, cache, length)
+        first = self._first(inputs)
+        before = self.expert.before(first)
         start = exists.sum(1, keepdim=True)
-        exists = torch.cat((exists, exists.new_ones(batch, config.horizon)), dim=1)
+        exists = torch.cat((exists, exists.new_ones(batch, rows)), dim=1)
         # Last, in plain launches: what is above is complete before an early launch of the solver
         # can begin, which is what ``GemmaExpert`` asks for.
-        chunk = rope(start + torch.arange(config.horizon, device=x.device), expert)
-        past = self.expert.past(cache, length + states)
-        return FusedPrefix(cache, exists, chunk, length + states, past)
+        chunk = rope(start + torch.arange(rows, device=x.device), expert)
+        past = self.expert.past(cache, length)
+        return FusedPrefix(cache, exists, chunk, length, past, first, before)
 
     def _language(
         self, x: torch.Tensor, positions: Rope, exists: torch.Tensor, cache: Cache
@@ -139,12 +133,14 @@ class FusedFlow:
         cache.key[:, :, :, :length].copy_(key)
         cache.value[:, :, :, :length].copy_(value)
 
-    def _state_rows(self) -> int:
-        return 0
+    def _made_expert(self) -> FusedExpert:
+        model, config = self.model, self.model.config
+        leave = _linear(model.action_out)
+        return FusedExpert(model.expert, config.expert, config.horizon, leave, self.operators)
 
-    def _state(self, inputs: Inputs, exists: torch.Tensor, cache: Cache, at: int) -> None:
-        """Put the state token's keys and values at ``at``; exists includes it."""
-        raise NotImplementedError
+    def _first(self, inputs: Inputs) -> torch.Tensor | None:
+        """The chunk's first row where it is no action, float32 [B, 1, width]."""
+        return None
 
 
 class FusedPi05(FusedFlow):
@@ -172,6 +168,20 @@ class FusedPi05(FusedFlow):
 
 
 class FusedPi0(FusedFlow):
+    """The state token is the first row of every step's chunk: what a step costs is its launches and
+    its weights, whatever its rows, where a pass of the token alone reads all weights once more.
+    It sees the prefix and itself, so that its keys and values are the same in every step."""
+
+    def _made_expert(self) -> FusedExpert:
+        model, config = cast(Any, self.model), self.model.config
+        return FusedExpert(
+            model.expert, config.expert, 1 + config.horizon, _linear(model.action_out),
+            self.operators, alone=True, second=_linear(model.time_out),
+        )  # fmt: skip
+
+    def _first(self, inputs: Inputs) -> torch.Tensor:
+        return cast(Any, self.model).embed_state(inputs.state).float()
+
     def constants(self, steps: int) -> tuple[torch.Tensor, Step, torch.Tensor]:
         """The time's share of the action tokens; the norms' weights; and the action projection
         with the time MLP's first layer after it, which is one linear map."""
@@ -184,23 +194,6 @@ class FusedPi0(FusedFlow):
         (through,) = self.expert.folded([norms])
         return model.constants(steps), Step(norms, through), folded.contiguous()
 
-    def _state_rows(self) -> int:
-        return 1
-
-    def _state(self, inputs: Inputs, exists: torch.Tensor, cache: Cache, at: int) -> None:
-        model = self.model
-        x = cast(Any, model).embed_state(inputs.state).float().flatten(0, 1)
-        position = rope(exists[:, :at].sum(1, keepdim=True), model.config.expert)
-        # Rows behind the state token do not exist yet.
-        until = Cache(*(t[:, :, :, : at + 1] for t in cache))
-        norms = self._norms()
-        self.expert(x.contiguous(), until, exists, position, at, norms, last_only_keys=True)
-
-    def _norms(self) -> list[Vectors]:
-        if not hasattr(self, "_expert_norms"):
-            self._expert_norms = self.constants(1)[1].norms
-        return self._expert_norms
-
     def predict(
         self,
         x: torch.Tensor,
@@ -209,11 +202,8 @@ class FusedPi0(FusedFlow):
         constants: tuple[torch.Tensor, Step, torch.Tensor],
     ) -> torch.Tensor:
         times, of, folded = constants
-        ops, out = self.operators, cast(Any, self.model).time_out
-        rows = x.to(folded.dtype).flatten(0, 1)
-        hidden = ops.row_linear(rows, folded, times[step, 0], "silu")
-        tokens = ops.linear(hidden, out.weight, out.bias).float()
-        return self.expert.velocity(tokens, None, prefix, of).view(x.shape)
+        enter = Linear(folded, times[step, 0])
+        return self.expert.velocity(x.flatten(0, 1), enter, prefix, of).view(x.shape)
 
 
 def _linear(layer: torch.nn.Linear) -> Linear:

@@ -10,7 +10,15 @@ from typing import NamedTuple, cast
 import torch
 
 from phyai_ros.engine.kernels import stream_linear
-from phyai_ros.engine.kernels.gemma_expert import FoldedStep, Layer, Linear, Past, Vectors
+from phyai_ros.engine.kernels.gemma_expert import (
+    FoldedStep,
+    GemmaExpert,
+    Layer,
+    Linear,
+    Past,
+    Stream,
+    Vectors,
+)
 from phyai_ros.engine.layers.clusters import Clusters
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.config import GemmaConfig
@@ -28,14 +36,17 @@ class Cache(NamedTuple):
 class FusedPrefix(NamedTuple):
     """cache: the prefix's keys and values, and room for the chunk's from ``start``. exists: bool
     [B, L]. positions: of the chunk's rows. past: ``cache`` as clusters take it, None where they
-    cannot serve it. pick: int32 [B H], 1 for rows that hold clean actions already, None where there
-    are none."""
+    cannot serve it. first: the chunk's first row where it is no action, float32 [B, 1, width], and
+    before: the same as clusters take it. pick: int32 [B H], 1 for rows that hold clean actions
+    already, None where there are none."""
 
     cache: Cache
     exists: torch.Tensor
     positions: Rope
     start: int
     past: list[Past] | None = None
+    first: torch.Tensor | None = None
+    before: torch.Tensor | None = None
     pick: torch.Tensor | None = None
 
 
@@ -50,29 +61,38 @@ class Step(NamedTuple):
 
 
 class FusedExpert:
-    """tokens: rows of a chunk. leave: what makes a velocity of them, behind the final norm."""
+    """tokens: rows of a chunk. leave: what makes a velocity of them, behind the final norm. alone:
+    the first row is no action: it sees none of the others, which see it, and no velocity is made of
+    it. second: the second layer of two that make rows of actions."""
 
     def __init__(
-        self, model: Expert, config: GemmaConfig, tokens: int, leave: Linear, operators: Operators
-    ):
+        self, model: Expert, config: GemmaConfig, tokens: int, leave: Linear, operators: Operators,
+        *, alone: bool = False, second: Linear | None = None,
+    ):  # fmt: skip
         self._model, self._config, self._operators = model, config, operators
-        self._leave = leave
+        self._leave, self._second = leave, second
+        self.tokens, self._alone = tokens, alone
         self._blocks = list(cast("Sequence[GemmaBlock]", model.layers))
         layers = [
             Layer(
-                x.attention.qkv.weight, x.attention.output.weight, x.mlp.gate_up.weight,
+                x.attention.qkv.weight,
+                x.attention.output.weight,
+                x.mlp.gate_up.weight,
                 x.mlp.down.weight,
             )
             for x in self._blocks
-        ]  # fmt: skip
+        ]
         self.clusters = Clusters(
             "action expert",
             lambda: (
-                operators.gemma_expert(layers, tokens=tokens, heads=config.heads, eps=config.eps)
+                operators.gemma_expert(
+                    layers, tokens=tokens, heads=config.heads, eps=config.eps, alone=alone,
+                    second=second,
+                )
                 if stream_linear.fits(leave.weight)
                 else None
             ),
-        )
+        )  # fmt: skip
 
     # -- once a load and once a request ----------------------------------------------------------
     def folded(self, steps: Sequence[Sequence[Vectors]]) -> Sequence[FoldedStep | None]:
@@ -89,77 +109,91 @@ class FusedExpert:
         key, value = (t.view(depth, length, d) for t in cache)
         return self.clusters.attempt(lambda: kernels.over(key, value, at=at))
 
+    def before(self, first: torch.Tensor | None) -> torch.Tensor | None:
+        """``FusedPrefix.before`` of its ``first``, where clusters make rows of actions as well."""
+        kernels = self.clusters.kernels
+        if first is None or len(first) > 1 or kernels is None or kernels.hidden_layer is None:
+            return None
+        return kernels.hidden_layer.before(first[0])
+
     # -- once a denoising step -------------------------------------------------------------------
     def velocity(
-        self, x: torch.Tensor, enter: Linear | None, prefix: FusedPrefix, of: Step
+        self, x: torch.Tensor, enter: Linear, prefix: FusedPrefix, of: Step
     ) -> torch.Tensor:
-        """x [B H, width] float32, used up: all rows of the chunk; or what ``enter`` makes these of.
-        -> what ``leave`` makes of the expert's output, float32 [B H, out]."""
-        cache, exists, positions, start, past, pick = prefix
-        norms = of.norms if pick is None else of.either
+        """x: actions [B H, narrow], contiguous. enter: what makes rows of them, or the first of two
+        layers, with SiLU behind it. -> what ``leave`` makes of the expert's output, float32 [B H,
+        out]."""
+        norms = of.norms if prefix.pick is None else of.either
         assert norms is not None
-        if enter is not None and not stream_linear.fits(enter.weight):
-            x, enter = self._rows(x, enter), None
 
         def layers(x: torch.Tensor) -> torch.Tensor:
-            if enter is not None:
-                x = self._rows(x, enter)
-            h = self(x, cache, exists, positions, start, norms, pick=pick)
-            assert h is not None
+            h = self(self._entered(x, enter, prefix.first), prefix, norms)
+            if self._alone:
+                h = h.view(-1, self.tokens, h.shape[1])[:, 1:].flatten(0, 1)
             return self._rows(h, self._leave)
 
-        kernels, folded = self.clusters.kernels, of.folded
-        if kernels is None or past is None or folded is None or pick is not None:
+        kernels, folded, past = self.clusters.kernels, of.folded, prefix.past
+        if kernels is None or past is None or folded is None or prefix.pick is not None:
             return layers(x)
 
         def launches(x: torch.Tensor) -> torch.Tensor:
-            stream = kernels.enter(x, enter)
-            cos, sin = (t[0, 0] for t in positions)
-            kernels(stream, past, exists[0], cos, sin, folded.norms)
+            stream = self._stream(kernels, x, enter, prefix)
+            cos, sin = (t[0, 0] for t in prefix.positions)
+            kernels(stream, past, prefix.exists[0], cos, sin, folded.norms)
             return kernels.leave(stream, folded.leave)
 
-        return self.clusters.faster(self._operators, self._name(len(x)), x, launches, layers)
+        return self.clusters.faster(self._operators, self._name(), x, launches, layers)
+
+    def _entered(self, x: torch.Tensor, enter: Linear, first: torch.Tensor | None) -> torch.Tensor:
+        """All rows of the chunk, float32 [B T, width], by operators."""
+        if self._second is None:
+            rows = self._rows(x, enter)
+        else:
+            hidden = self._operators.row_linear(x.to(enter.weight.dtype), *enter, "silu")
+            rows = self._operators.linear(hidden, *self._second).float()
+        if first is None:
+            return rows
+        return torch.cat((first, rows.unflatten(0, (len(first), -1))), dim=1).flatten(0, 1)
+
+    def _stream(
+        self, kernels: GemmaExpert, x: torch.Tensor, enter: Linear, prefix: FusedPrefix
+    ) -> Stream:
+        """The same in the kernels' order."""
+        if stream_linear.fits(enter.weight):
+            if self._second is None:
+                return kernels.enter(x, enter)
+            if kernels.hidden_layer is not None and prefix.before is not None:
+                return Stream(*kernels.hidden_layer(x, enter, prefix.before))
+        return kernels.enter(self._entered(x, enter, prefix.first))
 
     def _rows(self, x: torch.Tensor, linear: Linear) -> torch.Tensor:
         return self._operators.row_linear(x.to(linear.weight.dtype), *linear).float()
 
-    def _name(self, tokens: int) -> str:
+    def _name(self) -> str:
         """Without the prefix's length: both attend to it in much the same share of their time."""
         c = self._config
         return (
-            f"gemma expert B1 T{tokens} {c.depth}x{c.width}x{c.mlp_width} "
+            f"gemma expert B1 T{self.tokens} {c.depth}x{c.width}x{c.mlp_width} "
             f"H{c.heads}/{c.kv_heads} d{c.head_dim} {str(self._model.dtype).removeprefix('torch.')}"
         )
 
     def __call__(
-        self,
-        x: torch.Tensor,
-        cache: Cache,
-        exists: torch.Tensor,
-        positions: Rope,
-        at: int,
-        norms: Sequence[Vectors],
-        last_only_keys: bool = False,
-        pick: torch.Tensor | None = None,
-    ) -> torch.Tensor | None:
+        self, x: torch.Tensor, prefix: FusedPrefix, norms: Sequence[Vectors]
+    ) -> torch.Tensor:
         """Layer by layer. x [B T, width] float32, used up. Attends to the cache's keys that exist,
-        its own among them, which it writes to at .. at + T. norms: of every norm, in order; pick:
-        which set of a norm's vectors each row takes. -> float32 after the final norm; None with
-        ``last_only_keys``."""
+        its own among them, which it writes from ``start`` on. norms: of every norm, in order, two
+        sets where rows ``pick``. -> float32 after the final norm."""
         ops, config, dtype = self._operators, self._config, self._model.dtype
-        cos, sin = positions.cos[:, 0], positions.sin[:, 0]
+        cache, exists, pick = prefix.cache, prefix.exists, prefix.pick
+        cos, sin = (t[:, 0] for t in prefix.positions)
         branch, gate = None, None
         for i, layer in enumerate(self._blocks):
             key, value = cache.key[i], cache.value[i]
             h = norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype, pick)
-            weight, heads = layer.attention.qkv.weight, config.heads
-            if last_only_keys and i == config.depth - 1:
-                weight, heads = weight[heads * config.head_dim :], 0
-            y = ops.linear_parts(h, weight)
-            q = ops.rope_cache(y, cos, sin, key, value, heads=heads, at=at)
-            if q is None:
-                return None
-            y = ops.attention(q, key, value, exists=exists).flatten(0, 1)
+            y = ops.linear_parts(h, layer.attention.qkv.weight)
+            q = ops.rope_cache(y, cos, sin, key, value, heads=config.heads, at=prefix.start)
+            assert q is not None
+            y = ops.attention(q, key, value, exists=exists, first_alone=self._alone).flatten(0, 1)
             branch = ops.linear_parts(y, layer.attention.output.weight)
             h = norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype, pick)
             h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
