@@ -39,7 +39,7 @@ LIBRARY = "library"
 _SKINNY = 64
 """Rows up to which our products are offered: one tile of rows, each weight read once."""
 _FEWEST = 8
-"""Below that (pi0's state token, once a request) nothing is worth measuring."""
+"""Below that nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
 
 TILES = (
