@@ -1,0 +1,283 @@
+// Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+//
+// activation(x G^T) * (x U^T) of many rows x: the product of the weights with the transposed rows, so
+// that the rows, of which there are few hundred, are the columns of the tile, which come in eights.
+// Each of two warpgroups has HALVES times 64 rows of weights, 32 channels, so that a lane has a
+// channel's gate and its up: of two halves, one are gates and the other ups; in a single one the copy
+// engine lays eight rows of gates and eight of ups side by side.
+//
+// Blocks stay, and take tiles one behind the other, rows of x first: the tiles that are multiplied at
+// a time share their weights. A cluster of two takes two tiles of channels side by side; each block
+// brings half of their rows of x for both. The second warpgroup begins LAG steps of the depth later, so
+// that one multiplies while the other makes its activations.
+//
+// E4M3 numbers (FP8) have a factor a row of x and a power of two a row of weights. The tensor cores'
+// registers hold about 14 bits of their sums. PROMOTED: each step's are added up in float32 elsewhere,
+// which takes as many registers again, so HALVES is 1.
+//
+// Defined outside: COLUMNS (a multiple of 8, 208 at most), FIRST (of them, those that block 0 of a
+// cluster brings, a multiple of 8), HALVES (1 or 2), PLACES in the ring, CLUSTER (1 or 2), SILU, LAG,
+// FP8, PROMOTED.
+
+#define DEPTH (FP8 ? 128 : 64)  // of a step: 128 bytes
+#define CHANNELS (READERS * HALVES * 32)
+#define WEIGHT_BYTES (2 * CHANNELS * 128)
+#define PLACE_BYTES (WEIGHT_BYTES + COLUMNS * 128)
+#define OUT_ROW (HALVES * 64)  // bytes of a warpgroup's channels
+#define OUT_BYTES (COLUMNS * OUT_ROW)
+#define OUTS (PLACES * PLACE_BYTES)
+#define BARS (OUTS + READERS * OUT_BYTES)
+
+static_assert(COLUMNS % 8 == 0 && COLUMNS <= 208, "a warpgroup's sums are its registers");
+static_assert(FIRST % 8 == 0 && FIRST <= COLUMNS, "boxes begin where their swizzle does");
+static_assert(HALVES == 1 || (HALVES == 2 && !PROMOTED), "registers");
+static_assert(LAG < PLACES, "the other warpgroup is waited for");
+
+struct Given {
+  TensorMap weight;       // two halves: [2 x channels, depth], boxes of CHANNELS x DEPTH; one:
+                          // [channels / 8, 2, 8, depth], boxes of CHANNELS / 8 x 2 x 8 x DEPTH
+  TensorMap x, x_rest;    // [rows, depth], boxes of FIRST and of COLUMNS - FIRST rows
+  TensorMap out;          // [rows, channels], boxes of COLUMNS x OUT_ROW / 2
+  const float* factors;   // FP8: [rows]
+  const signed char* exponents;  // FP8: of gates, then of ups, [2 x channels]
+  u32 rows, channels;
+  u32 steps;   // depth / DEPTH
+  u32 across;  // tiles of rows of x
+  u32 tiles;   // of a cluster's, all
+};
+
+struct Block {
+  u32 memory, rank, cluster, clusters;
+  DEV u32 place(u32 i) const { return memory + i * PLACE_BYTES; }
+  DEV u32 full(u32 i) const { return memory + BARS + i * 16; }
+  DEV u32 empty(u32 i) const { return full(i) + 8; }
+  // Of the cluster's tile t: the first channel of this block; the first row of x.
+  DEV u32 channel(u32 t, u32 across) const { return (t / across * CLUSTER + rank) * CHANNELS; }
+  DEV u32 row(u32 t, u32 across) const { return t % across * COLUMNS; }
+};
+
+DEV void bring(const Block& b, const Given& g) {
+  others_done();
+  Ring<PLACES> ring;
+  for (u32 t = b.cluster; t < g.tiles; t += b.clusters) {
+    const u32 channel = b.channel(t, g.across), row = b.row(t, g.across);
+    for (u32 k = 0; k < g.steps; k++) {
+      const u32 full = b.full(ring.place), weights = b.place(ring.place), x = weights + WEIGHT_BYTES;
+      bar_wait(b.empty(ring.place), ring.parity ^ 1);
+      bar_expect(full, PLACE_BYTES);
+#if HALVES == 2
+      fetch_box(weights, &g.weight, k * DEPTH, channel, full);
+      fetch_box(weights + WEIGHT_BYTES / 2, &g.weight, k * DEPTH, g.channels + channel, full);
+#else
+      fetch_groups(weights, &g.weight, k * DEPTH, channel / 8, full);
+#endif
+#if CLUSTER == 2
+      if (b.rank == 0)
+        fetch_box_for(3, x, &g.x, k * DEPTH, row, full);
+      else
+        fetch_box_for(3, x + FIRST * 128, &g.x_rest, k * DEPTH, row + FIRST, full);
+#else
+      fetch_box(x, &g.x, k * DEPTH, row, full);
+#endif
+      ring.next();
+    }
+  }
+}
+
+// activation(gate) * up for two columns, with one reciprocal for both.
+DEV u32 activated(float gate0, float gate1, float up0, float up1) {
+#if SILU
+  float u0 = gate0 * -1.4426950408889634f, u1 = gate1 * -1.4426950408889634f;
+#else
+  const float one = -1.4426950408889634f * 1.5957691216057308f, cube = one * 0.044715f;
+  float u0 = gate0 * (one + cube * gate0 * gate0), u1 = gate1 * (one + cube * gate1 * gate1);
+#endif
+  // 2^60 stands for what is more: the product of two is finite, and the quotient is nothing.
+  float d0 = 1.0f + exp2_(fminf(u0, 60.0f)), d1 = 1.0f + exp2_(fminf(u1, 60.0f));
+  float inverse = reciprocal(d0 * d1);
+  return pack(gate0 * up0 * (d1 * inverse), gate1 * up1 * (d0 * inverse));
+}
+
+DEV float power(int exponent) { return __int_as_float((exponent + 127) << 23); }
+
+// What a lane's sums are multiplied by: its channel's gate and up; the rows of x.
+struct Scales {
+  const float* rows;  // from the tile's first on
+  u32 left;           // of them
+  float gate, up;
+  DEV Scales(const Given& g, u32 channel, u32 row) {
+    if (!FP8) return;
+    rows = g.factors + row, left = g.rows - row;
+    gate = power(g.exponents[channel]), up = power(g.exponents[g.channels + channel]);
+  }
+  DEV u32 activated(const float* gates, const float* ups, u32 column) const {
+    if (!FP8) return ::activated(gates[0], gates[1], ups[0], ups[1]);
+    const float one = rows[column < left ? column : 0];
+    const float other = rows[column + 1 < left ? column + 1 : 0];
+    return ::activated(gates[0] * (gate * one), gates[1] * (gate * other), ups[0] * (up * one),
+                       ups[1] * (up * other));
+  }
+};
+
+// `count` groups of 8 columns from the j-th on, of this warp's `eight`-th eight of the warpgroup's
+// channels; gates and ups: where their sums begin.
+template <int count>
+DEV void put_groups(const float* gates, const float* ups, u32 j, u32 out, u32 eight,
+                    const Scales& scales) {
+  const u32 lane = threadIdx.x & 31, column = j * 8 + lane;
+  u32 words[count];
+#pragma unroll
+  for (u32 m = 0; m < count; m++) {
+    const u32 i = (j + m) * 4;
+    words[m] = scales.activated(gates + i, ups + i, (j + m) * 8 + (lane & 3) * 2);
+  }
+  const u32 swizzle = HALVES == 2 ? column & 7 : column >> 1 & 3;
+  put_transposed<count>(out + column * OUT_ROW + ((eight ^ swizzle) << 4), words);
+}
+
+// A warpgroup's products of one tile. brought: waits for the step's place and gives it; read: gives it
+// back; begun: once the first of a step's products are asked for.
+template <typename Brought, typename Read, typename Begun>
+DEV void multiply(float (&sum)[HALVES][COLUMNS / 2], u32 steps, u32 group, Brought brought, Read read,
+                  Begun begun) {
+#pragma unroll
+  for (u32 h = 0; h < HALVES; h++)
+#pragma unroll
+    for (u32 i = 0; i < COLUMNS / 2; i++) sum[h][i] = 0.0f;
+#if PROMOTED
+  float part[COLUMNS / 2];
+#else
+  u32 before = 0;
+#endif
+  for (u32 k = 0; k < steps; k++) {
+    const u32 place = brought(), weights = place + group * 8192;
+    const u32 x = place + WEIGHT_BYTES;
+#if PROMOTED
+    products_begin();
+    product_anew(part, by_rows(weights), by_rows(x));
+#pragma unroll
+    for (u32 i = 1; i < 4; i++) product(part, by_rows(weights + i * 32), by_rows(x + i * 32));
+    products_commit();
+    begun(k);
+    products_wait();
+    read(place);
+    hold(part);
+#pragma unroll
+    for (u32 i = 0; i < COLUMNS / 2; i++) sum[0][i] += part[i];
+#else
+    auto two = [&](u32 first) {
+      products_begin();
+#pragma unroll
+      for (u32 i = first; i < first + 2; i++)
+#pragma unroll
+        for (u32 h = 0; h < HALVES; h++)
+          product(sum[h], by_rows(weights + h * (WEIGHT_BYTES / 2) + i * 32), by_rows(x + i * 32));
+      products_commit();
+    };
+    two(0);
+    begun(k);
+    products_wait_for_all_but<1>();  // the step in front is done
+    if (k) read(before);
+    two(2);
+    before = place;
+#endif
+  }
+#if !PROMOTED
+  products_wait();
+  read(before);  // and then what the sums are used for
+#pragma unroll
+  for (u32 h = 0; h < HALVES; h++) hold(sum[h]);
+#endif
+}
+
+DEV void multiply_all(const Block& b, const Given& g, u32 group) {
+  const u32 tid = threadIdx.x % WARPGROUP, warp = tid >> 5, lane = tid & 31;
+  const u32 out = b.memory + OUTS + group * OUT_BYTES;
+  Ring<PLACES> ring;
+  auto brought = [&] {
+    bar_wait(b.full(ring.place), ring.parity);
+    const u32 place = b.place(ring.place);
+    ring.next();
+    return place;
+  };
+  auto read = [&](u32 place) {  // this warp's products; told wherever it was brought from
+    const u32 empty = b.empty((place - b.memory) / PLACE_BYTES);
+#if CLUSTER == 2
+    if (lane < CLUSTER) bar_arrive_remote(remote(empty, lane));
+#else
+    if (lane == 0) bar_arrive(empty);
+#endif
+  };
+  if (LAG && group == 1) meet(1, READERS * WARPGROUP);
+  bool ahead = LAG && group == 0;  // the other warpgroup waits for this one
+  auto begun = [&](u32 k) {
+    if (!ahead || k + 1 != LAG) return;
+    tell(1, READERS * WARPGROUP);
+    ahead = false;
+  };
+  for (u32 t = b.cluster; t < g.tiles; t += b.clusters) {
+    const u32 channel = b.channel(t, g.across) + group * HALVES * 32, row = b.row(t, g.across);
+    float sum[HALVES][COLUMNS / 2];
+    multiply(sum, g.steps, group, brought, read, begun);
+    // Always so; but what follows a branch the assembler does not put in front of giving back.
+    if (row < g.rows) {
+      if (tid == 0) stores_read();
+      meet(2 + group, WARPGROUP);  // the last tile's results have left
+#pragma unroll
+      for (u32 h = 0; h < HALVES; h++) {  // of 16 rows of sums, the first eight and the others
+        const u32 eight = warp * HALVES + h;
+        const float *gates = sum[0] + h * 2, *ups = HALVES == 2 ? sum[HALVES - 1] + h * 2 : sum[0] + 2;
+        const Scales scales(g, channel + eight * 8 + (lane >> 2), row);
+#pragma unroll
+        for (u32 j = 0; j + 4 <= COLUMNS / 8; j += 4)
+          put_groups<4>(gates, ups, j, out, eight, scales);
+        if constexpr (COLUMNS / 8 & 2)
+          put_groups<2>(gates, ups, COLUMNS / 8 & ~3, out, eight, scales);
+        if constexpr (COLUMNS / 8 & 1)
+          put_groups<1>(gates, ups, COLUMNS / 8 - 1, out, eight, scales);
+      }
+      written_for_copies();
+      meet(2 + group, WARPGROUP);
+      if (tid == 0) store_box(&g.out, channel, row, out);
+    }
+  }
+  if (tid == 0) stores_done();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    gated_product(const __grid_constant__ Given g) {
+  extern __shared__ __align__(1024) u8 memory[];
+  Block b;
+  b.memory = shared_of(memory), b.rank = CLUSTER == 1 ? 0 : cluster_rank();
+  b.cluster = blockIdx.x / CLUSTER, b.clusters = gridDim.x / CLUSTER;
+  if (threadIdx.x == 0) {
+    for (u32 i = 0; i < PLACES; i++) {
+      bar_init(b.full(i), 1);
+      bar_init(b.empty(i), CLUSTER * READERS * 4);
+    }
+    bars_made();
+    prefetch_map(&g.weight);
+    prefetch_map(&g.x);
+    prefetch_map(&g.x_rest);
+    prefetch_map(&g.out);
+  }
+  next_may_start();
+  if (CLUSTER > 1) {  // the other block's barriers are made
+    cluster_arrive();
+    cluster_wait();
+  } else {
+    __syncthreads();
+  }
+  if (threadIdx.x < WARPGROUP) {
+    fewer_registers<REGISTERS_TO_BRING>();
+    if (threadIdx.x == 0) bring(b, g);
+  } else {
+    more_registers<REGISTERS_TO_MULTIPLY>();
+    multiply_all(b, g, threadIdx.x / WARPGROUP - 1);
+  }
+  __syncwarp();
+  if (CLUSTER > 1) {  // what the other block brings or tells comes to a block that is there
+    cluster_arrive();
+    cluster_wait();
+  }
+}
