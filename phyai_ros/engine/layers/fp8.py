@@ -8,6 +8,7 @@ what it gives is quantised as well.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import fp8_norm, fp8_rows
 from phyai_ros.engine.kernels.fp8_rows import Product
-from phyai_ros.engine.layers.select import FastOperators, Operators, select
+from phyai_ros.engine.layers.select import LIBRARY, FastOperators, Operators, select
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
 
 Rows = Any
@@ -63,7 +64,7 @@ class Fp8Operators(FastOperators):
     def gated_linear(self, x: Rows, weight: Weight, activation: str) -> Rows:
         if not isinstance(weight, QuantizedWeight):
             return super().gated_linear(x, weight, activation)
-        return self._activated(self._raw(x, weight, None), activation, gated=True)
+        return self._gated_rows(self._rows(x), weight, activation)
 
     def linear_parts(self, x: Rows, weight: Weight) -> torch.Tensor:
         if not isinstance(weight, QuantizedWeight):
@@ -84,6 +85,26 @@ class Fp8Operators(FastOperators):
             out_dtype=torch.bfloat16, use_fast_accum=rows.shape[0] >= _MANY,
         )  # fmt: skip
         return Product(values, rows.scale, weight.exponents, bias)
+
+    def _gated_rows(
+        self, x: QuantizedRows, weight: QuantizedWeight, activation: str
+    ) -> QuantizedRows:
+        forms = self._hopper.gated_forms(x.values, weight.values)
+
+        def run(choice: str, _: int = 0) -> QuantizedRows:
+            if choice not in forms:
+                return self._activated(self._raw(x, weight, None), activation, gated=True)
+            y = self._hopper.gated_fp8(
+                choice, x, weight, activation, promoted=x.shape[0] < _MANY,
+                dependent=self.dependent,
+            )  # fmt: skip
+            return fp8_rows.fused(y, dependent=self.dependent)
+
+        if not forms:
+            return run(LIBRARY)
+        key = "fp8 gated rows {}x{}x{}".format(x.shape[0], *weight.shape)
+        choice = self.chosen(key, {c: partial(run, c) for c in (LIBRARY, *forms)})
+        return self._hopper.served(choice, forms, LIBRARY, run)
 
     def _activated(self, made: Any, activation: str, gated: bool = False) -> QuantizedRows:
         return fp8_rows.fused(made, None, activation, gated=gated, dependent=self.dependent)

@@ -33,6 +33,7 @@ from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
 from phyai_ros.engine.kernels.skinny_linear import Tile
 from phyai_ros.engine.layers import tune
+from phyai_ros.engine.layers.hopper import Hopper
 
 _log = logging.getLogger(__name__)
 LIBRARY = "library"
@@ -123,6 +124,7 @@ class FastOperators(Operators):
         self.table = tune.Table(device)
         self.dependent = dependent and _triton.dependent_launch(device)
         self._tuning = False
+        self._hopper = Hopper()
 
     @contextmanager
     def tuning(self) -> Iterator[None]:
@@ -207,21 +209,24 @@ class FastOperators(Operators):
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
             if choice == LIBRARY:
                 return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
+            if choice in more:
+                return self._hopper.gated(choice, x, w, activation, dependent=self.dependent)
             return gated_linear.fused(
                 x, w, activation, tile=_tile(choice), dependent=self.dependent
             )
 
-        key = _key("gated", x, weight)
-        return run(self._product(key, run, GATED_TILES, x, weight, halves=2), weight)
+        key, more = _key("gated", x, weight), self._hopper.gated_forms(x, weight)
+        choice = self._product(key, run, GATED_TILES, x, weight, halves=2, more=more)
+        return self._hopper.served(choice, more, LIBRARY, lambda c: run(c, weight))
 
-    def _product(self, key, run, tiles, x, weight, halves=1):
+    def _product(self, key, run, tiles, x, weight, halves=1, more=()):
         found = self.table.choices.get(key)
         if found is not None:
             return found
         (m, k), n = x.shape, weight.shape[0] // halves
         offered = _FEWEST <= m <= _SKINNY and x.dtype in (*_HALF, torch.float32)
         fitting = [t for t in tiles if t.fits(n, k)] if offered else []
-        names = [LIBRARY, *map(_name, fitting)]
+        names = [LIBRARY, *map(_name, fitting), *more]
         if not self._tuning:
             return LIBRARY
         if len(names) == 1:
@@ -251,6 +256,10 @@ class FastOperators(Operators):
             }  # fmt: skip
             if choice == LIBRARY:
                 return attention.reference(q, key, value, **options)
+            if choice in more:
+                return self._hopper.attention(
+                    choice, q, key, value, exists=exists, dependent=self.dependent
+                )
             return attention.fused(
                 q,
                 key,
@@ -268,6 +277,7 @@ class FastOperators(Operators):
             f"{'masked ' if exists is not None else ''}{'causal ' if causal else ''}"
             f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{_dtype(key)}"
         )
+        more = [] if causal or own_last else self._hopper.attention_forms(q, key, value)
         choice = self.table.choices.get(name)
         if choice is None:
             choice = LIBRARY
@@ -275,10 +285,10 @@ class FastOperators(Operators):
                 blocks = blocks_for(length * heads // kv, keys, d, batch * kv)
                 if length < _FEWEST:
                     blocks = [Blocks(16, 64, 4), Blocks(16, 32, 4, 1)]
-                names = [LIBRARY, *map(_name, blocks)]
+                names = [LIBRARY, *map(_name, blocks), *more]
                 candidates = {c: (lambda i, c=c: run(c)) for c in names}
                 choice = self.table.measure(name, candidates, 1)
-        return run(choice)
+        return self._hopper.served(choice, more, LIBRARY, run)
 
 
 def _library(

@@ -1,0 +1,94 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Kernels for Hopper as candidates of the operators: what a table names is taken where it is
+offered, and costs nothing where it is refused."""
+
+import pytest
+import torch
+from emulated_gpu import emulated, needs_compiler
+
+from phyai_ros.engine.kernels import fp8_rows
+from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.layers.fp8 import Fp8Operators, Fp8Twins
+from phyai_ros.engine.layers.hopper import Hopper
+from phyai_ros.engine.layers.select import FastOperators
+from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
+
+__all__ = ["emulated"]
+GATED, ATTENTION = "hopper 2x1", "hopper 0x1"
+
+
+class Table:
+    def __init__(self, choice):
+        self.choices = type("Always", (), {"get": lambda self, key: choice})()
+
+
+def operators(monkeypatch, kind, choice):
+    """On a CPU, by the emulation."""
+    monkeypatch.setattr(kind, "__init__", lambda self: None)
+    made = kind()
+    made.table, made.dependent, made._tuning, made._hopper = Table(choice), False, False, Hopper()
+    return made
+
+
+@needs_compiler
+def test_attention_by_the_table(emulated, monkeypatch):
+    ops = operators(monkeypatch, FastOperators, ATTENTION)
+    q = torch.randn(1, 70, 8, 256).bfloat16()
+    key, value = torch.randn(2, 1, 1, 64, 256).bfloat16()
+    exists = torch.rand(1, 64) > 0.5
+    found = ops.attention(q, key, value, exists=exists)
+    plain = super(FastOperators, ops).attention(q, key, value, exists=exists)
+    assert (found - plain).abs().max() < 0.05
+
+
+@needs_compiler
+def test_gated_products_by_the_table(emulated, monkeypatch):
+    x, weight = torch.randn(512, 384).bfloat16(), (torch.randn(512, 384) * 0.1).bfloat16()
+    ops = operators(monkeypatch, FastOperators, GATED)
+    found = ops.gated_linear(x, weight, "gelu_tanh")
+    plain = super(FastOperators, ops).gated_linear(x, weight, "gelu_tanh")
+    assert (found - plain).abs().max() < 0.02 * plain.abs().max()
+
+
+@needs_compiler
+def test_gated_products_of_e4m3_by_the_table(emulated, monkeypatch):
+    """Up to the pass that quantises, which is Triton's."""
+    monkeypatch.setattr(fp8_rows, "fused", lambda y, dependent: quantize_rows(y))
+    x = quantize_rows(torch.randn(512, 768))
+    weight = QuantizedWeight.of(torch.randn(512, 768) * 0.05)
+    found = operators(monkeypatch, Fp8Operators, GATED).gated_linear(x, weight, "gelu_tanh")
+    plain = Fp8Twins().gated_linear(x, weight, "gelu_tanh").double()
+    assert (found.dequantize() - plain).abs().max() < 0.05 * plain.abs().max()
+
+
+def refused(*_, **__):
+    raise CudaError("no such architecture")
+
+
+def test_a_refused_kernel_is_told_once(caplog):
+    hopper = Hopper()
+
+    def run(choice):
+        return refused() if choice == GATED else choice
+
+    for _ in range(2):
+        assert hopper.served(GATED, [GATED], "library", run) == "library"
+    assert caplog.text.count("no such architecture") == 1
+    assert hopper.served("32x64", [], "library", run) == "32x64"
+
+
+def test_what_is_not_offered_goes_to_the_library():
+    assert Hopper().served(GATED, [], "library", lambda choice: choice) == "library"
+
+
+@pytest.mark.parametrize("rows", [100, 600])
+def test_what_fits_nowhere_is_not_offered(rows):
+    hopper = Hopper()
+    assert not hopper.gated_forms(torch.zeros(rows, 448).half(), torch.zeros(1024, 448).half())
+    q, key = torch.zeros(1, rows, 8, 256).half(), torch.zeros(1, 1, 90, 256).half()
+    assert not hopper.attention_forms(q, key, key)
+    x, weight = (
+        quantize_rows(torch.zeros(rows, 768)),
+        QuantizedWeight.of(torch.ones(512, 768)),
+    )
+    assert not hopper.gated_forms(x.values, weight.values)
