@@ -82,6 +82,11 @@ DEV void bring(const Block& b, const Given& g) {
       ring.next();
     }
   }
+  // The other block tells this one's barriers what it has read: not behind this block's end.
+  for (u32 i = 0; i < PLACES; i++) {
+    bar_wait(b.empty(ring.place), ring.parity ^ 1);
+    ring.next();
+  }
 }
 
 // activation(gate) * up for two columns, with one reciprocal for both.
@@ -262,11 +267,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     prefetch_map(&g.out);
   }
   next_may_start();
+  __syncthreads();
   if (CLUSTER > 1) {  // the other block's barriers are made
-    cluster_arrive();
+    cluster_arrive_relaxed();
     cluster_wait();
-  } else {
-    __syncthreads();
   }
   if (threadIdx.x < WARPGROUP) {
     fewer_registers<REGISTERS_TO_BRING>();
@@ -274,10 +278,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   } else {
     more_registers<REGISTERS_TO_MULTIPLY>();
     multiply_all(b, g, threadIdx.x / WARPGROUP - 1);
-  }
-  __syncwarp();
-  if (CLUSTER > 1) {  // what the other block brings or tells comes to a block that is there
-    cluster_arrive();
-    cluster_wait();
   }
 }
