@@ -1,8 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""What a layer of pi0.5's prefix takes in attention and in the gated product, by the kernels for
-Hopper and by what serves otherwise, in turns in one run; random weights of six layers take turns.
+"""What a layer of pi0.5's prefix takes in attention, in the gated product and in the down
+projection, by what may serve them, in turns in one run; random weights of six layers take turns.
 
-``python benchmarks/prefix_layers.py attention gated fp8``; needs a Hopper GPU. Adds a row to
+``python benchmarks/prefix_layers.py attention gated fp8 down``; needs a Hopper GPU. Adds a row to
 benchmarks/results/prefix_layers.jsonl.
 """
 
@@ -18,6 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import (
+    add_norm,
     attention,
     fp8_rows,
     gated_activation,
@@ -26,6 +27,7 @@ from phyai_ros.engine.kernels import (
 )
 from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.fp8_rows import Product
+from phyai_ros.engine.layers import split_library
 from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
 
 LAYERS, HEADS, D, WIDTH, MLP = 6, 8, 256, 2048, 16384
@@ -107,6 +109,25 @@ def gate_fp8(rows: int) -> Launches:
     return {"library and pass": plain, "library alone": alone, **ours}
 
 
+def down(rows: int) -> Launches:
+    x = draw(rows, MLP)
+    weights = [draw(WIDTH, MLP, scale=MLP**-0.5) for _ in range(LAYERS)]
+    stream = torch.zeros(rows, WIDTH, device="cuda")
+
+    def read(branch: torch.Tensor) -> object:
+        return add_norm.fused(stream, branch, kind="rms", eps=1e-6, dtype=BRAIN, dependent=True)
+
+    def split(count: int) -> Callable[[int], object]:
+        return lambda i: read(split_library.parts(x, weights[i], count))
+
+    return {
+        "library and norm": lambda i: read(F.linear(x, weights[i])),
+        "library alone": lambda i: F.linear(x, weights[i]),
+        **{f"in {n} parts, and norm": split(n) for n in (2, 4)},
+        "in 2 parts alone": lambda i: split_library.parts(x, weights[i], 2),
+    }
+
+
 def captured(launch: Callable[[int], object]) -> torch.cuda.CUDAGraph:
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):
@@ -142,14 +163,14 @@ def cases(parts: list[str]) -> Iterator[tuple[str, Callable[[], Launches]]]:
     if "attention" in parts:
         for rows, batch in ((816, 1), (968, 1), (816, 8)):
             yield f"attention {batch} x {rows}", lambda r=rows, b=batch: attend(r, b)
-    for part, make in (("gated", gate), ("fp8", gate_fp8)):
+    for part, make in (("gated", gate), ("fp8", gate_fp8), ("down", down)):
         for rows in (816, 968) if part in parts else ():
             yield f"{part} {rows}", lambda r=rows, m=make: m(r)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="+", choices=("attention", "gated", "fp8"))
+    parser.add_argument("parts", nargs="+", choices=("attention", "gated", "fp8", "down"))
     parser.add_argument("--out", type=Path, help="folder of the row; default benchmarks/results")
     options = parser.parse_args()
     torch.manual_seed(0)
