@@ -11,7 +11,7 @@ from phyai_ros.engine.kernels import attention, gated_product, prefix_attention
 from phyai_ros.engine.kernels.gated_linear import reference
 from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
 
-pytestmark = needs_compiler
+pytestmark = [needs_compiler, pytest.mark.slow]
 __all__ = ["emulated"]
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
 

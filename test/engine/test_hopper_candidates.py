@@ -30,6 +30,7 @@ def operators(monkeypatch, kind, choice):
     return made
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_attention_by_the_table(emulated, monkeypatch):
     ops = operators(monkeypatch, FastOperators, ATTENTION)
@@ -41,6 +42,7 @@ def test_attention_by_the_table(emulated, monkeypatch):
     assert (found - plain).abs().max() < 0.05
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_gated_products_by_the_table(emulated, monkeypatch):
     x, weight = torch.randn(512, 384).bfloat16(), (torch.randn(512, 384) * 0.1).bfloat16()
@@ -50,6 +52,7 @@ def test_gated_products_by_the_table(emulated, monkeypatch):
     assert (found - plain).abs().max() < 0.02 * plain.abs().max()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_gated_products_of_e4m3_by_the_table(emulated, monkeypatch):
     """Up to the pass that quantises, which is Triton's."""
