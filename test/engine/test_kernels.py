@@ -15,6 +15,7 @@ from phyai_ros.engine.kernels import (
     flow_step,
     gated_activation,
     gated_linear,
+    place_rows,
     regroup,
     rope_cache,
     row_linear,
@@ -363,3 +364,19 @@ def test_the_attention_twin_is_softmax(rand):
     weight = score.masked_fill(~exists[:, None, None], float("-inf")).softmax(-1)
     expected = torch.einsum("bhtn,bnd->bthd", weight, v[:, 0]).flatten(2)
     torch.testing.assert_close(attention.reference(q, k, v, exists=exists), expected)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("rows", "total", "d"), [(816, 866, 256), (5, 5, 16), (17, 100, 64)])
+def test_place_rows(rand, dtype, dependent, rows, total, d):
+    key, value = (rand(3, 2, 1, rows, d, dtype=dtype) for _ in range(2))
+    found = [torch.full((3, 2, 1, total, d), torch.nan, device=DEVICE).half() for _ in range(2)]
+    place_rows.fused(key, value, *found, dependent=dependent)
+    expected = [torch.full_like(t, torch.nan) for t in found]
+    place_rows.reference(key, value, *expected)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(expected[0][..., :rows, :], key.half())
+    assert (expected[1][..., rows:, :] == 0).all()

@@ -18,6 +18,7 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     gated_activation,
     gated_linear,
     letterbox,
+    place_rows,
     regroup,
     rope_cache,
     row_linear,
@@ -53,6 +54,11 @@ KERNELS = {
         flow_step.flow_step_kernel,
         {"sign": "fp32", "rest": "fp32", "pull": "fp32", "inverse": "fp32"},
         {"BLOCK": 256},
+    ),
+    "place_rows": (
+        place_rows.place_rows_kernel,
+        {"key_ptr": "*bf16", "value_ptr": "*bf16", "to_key_ptr": HALF, "to_value_ptr": HALF},
+        {"BLOCK": 4096},
     ),
     "gated_activation": (
         gated_activation.gated_activation_kernel,

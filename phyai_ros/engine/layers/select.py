@@ -25,6 +25,7 @@ from phyai_ros.engine.kernels import (
     gated_linear,
     gemma_expert,
     letterbox,
+    place_rows,
     rope_cache,
     row_linear,
     skinny_linear,
@@ -103,6 +104,7 @@ class Operators:
     token_rows = staticmethod(token_rows.reference)
     attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
+    place_rows = staticmethod(place_rows.reference)
 
     def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
         """All of an expert's layers in few launches, where there are kernels for it."""
@@ -155,6 +157,9 @@ class FastOperators(Operators):
 
     def letterbox(self, pixels, rows, columns, **options):
         return letterbox.fused(pixels, rows, columns, dependent=self.dependent, **options)
+
+    def place_rows(self, *tensors):
+        return place_rows.fused(*tensors, dependent=self.dependent)
 
     def row_linear(self, x, weight, bias=None, activation=""):
         if not row_linear.fits(x, weight):

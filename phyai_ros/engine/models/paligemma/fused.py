@@ -83,7 +83,7 @@ class FusedFlow:
         expert = config.expert
         cache = Cache(
             *(
-                torch.zeros(
+                torch.empty(
                     (expert.depth, batch, expert.kv_heads, length + rows, expert.head_dim),
                     dtype=model.expert.dtype,
                     device=x.device,
@@ -130,8 +130,7 @@ class FusedFlow:
             h = norm(ops, x, branch, norms[1], None, config.eps, reads(layer.mlp.gate_up.weight))
             h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
             branch = ops.branch(h, layer.mlp.down.weight)
-        cache.key[:, :, :, :length].copy_(key)
-        cache.value[:, :, :, :length].copy_(value)
+        ops.place_rows(key, value, cache.key, cache.value)
 
     def _made_expert(self) -> FusedExpert:
         model, config = self.model, self.model.config
