@@ -12,7 +12,9 @@ from phyai_ros.engine.kernels import (
     _triton,
     add_norm,
     attention,
+    flow_places,
     flow_step,
+    flow_tokens,
     gated_activation,
     gated_linear,
     place_rows,
@@ -380,3 +382,36 @@ def test_place_rows(rand, dtype, dependent, rows, total, d):
         assert torch.equal(one, other)
     assert torch.equal(expected[0][..., :rows, :], key.half())
     assert (expected[1][..., rows:, :] == 0).all()
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "cameras", "patches", "words", "behind", "first", "half"),
+    [(1, 3, 256, 48, 50, 816, 128), (2, 2, 5, 7, 0, 0, 20), (3, 1, 16, 1, 3, 17, 8)],
+)
+def test_flow_places(
+    rand, dependent, plain, batch, cameras, patches, words, behind, first, half
+):  # fmt: skip
+    images, spoken = rand(batch, cameras) > -0.5, rand(batch, words) > 0
+    frequency = 1.0 / 10000.0 ** (torch.arange(half, device=DEVICE).float() / half)
+    options = {"patches": patches, "behind": behind, "first": first, "plain": plain}
+    found = flow_places.fused(images, spoken, frequency, **options, dependent=dependent)
+    expected = flow_places.reference(images, spoken, frequency, **options)
+    assert torch.equal(found[0], expected[0])
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        assert one.shape == other.shape
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("batch", "patches", "words", "width"), [(1, 30, 48, 2048), (2, 3, 5, 72)])
+def test_flow_tokens(rand, dtype, dependent, batch, patches, words, width):
+    images, table = rand(batch, patches, width, dtype=dtype), rand(100, width, dtype=dtype)
+    tokens = torch.randint(100, (batch, words), device=DEVICE)
+    found = flow_tokens.fused(images, table, tokens, factor=width**0.5, dependent=dependent)
+    expected = flow_tokens.reference(images, table, tokens, factor=width**0.5)
+    torch.testing.assert_close(found, expected, atol=0, rtol=1e-6)

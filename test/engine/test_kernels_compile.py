@@ -12,7 +12,9 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     _triton,
     add_norm,
     attention,
+    flow_places,
     flow_step,
+    flow_tokens,
     fp8_norm,
     fp8_rows,
     gated_activation,
@@ -54,6 +56,16 @@ KERNELS = {
         flow_step.flow_step_kernel,
         {"sign": "fp32", "rest": "fp32", "pull": "fp32", "inverse": "fp32"},
         {"BLOCK": 256},
+    ),
+    "flow_places": (
+        flow_places.flow_places_kernel,
+        dict.fromkeys(("images_ptr", "words_ptr", "exists_ptr"), "*u8"),
+        {"HALF": 128, "WIDE": 128, "ROWS": 16, "BLOCK": 1024},
+    ),
+    "flow_tokens": (
+        flow_tokens.flow_tokens_kernel,
+        {"images_ptr": HALF, "table_ptr": "*bf16", "tokens_ptr": "*i64", "factor": "fp32"},
+        {"BLOCK": 2048},
     ),
     "place_rows": (
         place_rows.place_rows_kernel,

@@ -20,7 +20,9 @@ from phyai_ros.engine.kernels import (
     _triton,
     add_norm,
     attention,
+    flow_places,
     flow_step,
+    flow_tokens,
     gated_activation,
     gated_linear,
     gemma_expert,
@@ -105,6 +107,8 @@ class Operators:
     attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
     place_rows = staticmethod(place_rows.reference)
+    flow_places = staticmethod(flow_places.reference)
+    flow_tokens = staticmethod(flow_tokens.reference)
 
     def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
         """All of an expert's layers in few launches, where there are kernels for it."""
@@ -160,6 +164,12 @@ class FastOperators(Operators):
 
     def place_rows(self, *tensors):
         return place_rows.fused(*tensors, dependent=self.dependent)
+
+    def flow_places(self, images, words, frequency, **options):
+        return flow_places.fused(images, words, frequency, dependent=self.dependent, **options)
+
+    def flow_tokens(self, images, table, tokens, **options):
+        return flow_tokens.fused(images, table, tokens, dependent=self.dependent, **options)
 
     def row_linear(self, x, weight, bias=None, activation=""):
         if not row_linear.fits(x, weight):

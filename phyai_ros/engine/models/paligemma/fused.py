@@ -8,11 +8,15 @@ end, where each denoising step overwrites them.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
 
 from phyai_ros.engine.kernels.gemma_expert import Linear, Vectors
+from phyai_ros.engine.layers.rope import inverse_frequencies
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.fused_expert import (
@@ -22,7 +26,7 @@ from phyai_ros.engine.models.paligemma.fused_expert import (
     Step,
     norm,
 )
-from phyai_ros.engine.models.paligemma.gemma import Rope, rope
+from phyai_ros.engine.models.paligemma.gemma import Rope
 from phyai_ros.engine.models.paligemma.siglip import SiglipBlock
 from phyai_ros.engine.quantize import reads
 
@@ -35,6 +39,10 @@ class FusedFlow:
         self.expert = self._made_expert()
         self._vision_layers = [cast(SiglipBlock, layer) for layer in model.image.layers]
         with torch.no_grad():
+            self._frequencies = [
+                inverse_frequencies(of.head_dim, of.rope_theta, model.projector.weight.device)
+                for of in (model.config.language, model.config.expert)
+            ]
             self._language_norms = [
                 (_plain(layer.norm1), _plain(layer.norm2)) for layer in model.language.layers
             ]
@@ -77,8 +85,15 @@ class FusedFlow:
         )
 
     def prefix(self, inputs: Inputs, features: torch.Tensor) -> FusedPrefix:
-        model, config = self.model, self.model.config
-        x, exists = model.embed_prefix(inputs, features)
+        model, config, ops = self.model, self.model.config, self.operators
+        table = model.language.embed.weight
+        x = ops.flow_tokens(
+            features.flatten(1, 2), table, inputs.tokens, factor=math.sqrt(table.shape[1])
+        )
+        places = partial(
+            ops.flow_places, inputs.image_mask, inputs.token_mask, patches=features.shape[2]
+        )
+        exists, *positions = places(self._frequencies[0])
         (batch, length), rows = exists.shape, self.expert.tokens
         expert = config.expert
         cache = Cache(
@@ -91,22 +106,25 @@ class FusedFlow:
                 for _ in range(2)
             )
         )
-        positions = rope(exists.cumsum(1) - 1, config.language)
         self._language(x.flatten(0, 1), positions, exists, cache)
         first = self._first(inputs)
         before = self.expert.before(first)
-        start = exists.sum(1, keepdim=True)
-        exists = torch.cat((exists, exists.new_ones(batch, rows)), dim=1)
-        # Last, in plain launches: what is above is complete before an early launch of the solver
+        # Last, in a plain launch: what is above is complete before an early launch of the solver
         # can begin, which is what ``GemmaExpert`` asks for.
-        chunk = rope(start + torch.arange(rows, device=x.device), expert)
+        exists, *tables = places(self._frequencies[1], first=length, behind=rows, plain=True)
+        chunk = Rope(*(t[:, None] for t in tables))
         past = self.expert.past(cache, length)
         return FusedPrefix(cache, exists, chunk, length, past, first, before)
 
     def _language(
-        self, x: torch.Tensor, positions: Rope, exists: torch.Tensor, cache: Cache
+        self,
+        x: torch.Tensor,
+        positions: Sequence[torch.Tensor],
+        exists: torch.Tensor,
+        cache: Cache,
     ) -> None:
-        """x [B P, width], used up. Fills the cache's first P keys and values."""
+        """x [B P, width], used up; positions: cosine and sine, [B, P, head_dim]. Fills the cache's
+        first P keys and values."""
         model, ops = self.model, self.operators
         batch, length = exists.shape
         config = model.config.language
@@ -114,7 +132,7 @@ class FusedFlow:
         dtype = layers[0].dtype
         shape = (config.depth, batch, config.kv_heads, length, config.head_dim)
         key, value = (torch.empty(shape, dtype=dtype, device=x.device) for _ in range(2))
-        cos, sin = positions.cos[:, 0], positions.sin[:, 0]
+        cos, sin = positions
         branch = None
         for i, (layer, norms) in enumerate(zip(layers, self._language_norms, strict=True)):
             weight, heads = layer.attention.qkv.weight, config.heads
