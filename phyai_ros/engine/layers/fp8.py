@@ -41,6 +41,7 @@ class Fp8Operators(FastOperators):
     def __init__(self, device: torch.device, *, dependent: bool = True):
         super().__init__(device, dependent=dependent)
         self._one = torch.ones((), device=device)
+        self._biases: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def add_norm(self, x: torch.Tensor, branch: Any, **options: Any) -> Rows:
         if options["dtype"] == E4M3 or isinstance(branch, Product):
@@ -116,9 +117,18 @@ class Fp8Operators(FastOperators):
             return F.linear(x, weight, bias)  # type: ignore[arg-type]
         y = torch._scaled_mm(
             x.values, weight.values.t(), scale_a=x.scale[:, None], scale_b=weight.scale[None],
-            bias=None if bias is None else bias.to(torch.bfloat16), out_dtype=torch.bfloat16,
+            bias=None if bias is None else self._narrow(bias), out_dtype=torch.bfloat16,
         )  # fmt: skip
         return y.to(weight.dtype)  # bfloat16 already, but for tests' weights in float32
+
+    def _narrow(self, bias: torch.Tensor) -> torch.Tensor:
+        """In the products' bfloat16, made when a bias is first seen."""
+        if bias.dtype == torch.bfloat16:
+            return bias
+        known = self._biases.get(id(bias))
+        if known is None or known[0] is not bias:
+            known = self._biases[id(bias)] = bias, bias.to(torch.bfloat16)
+        return known[1]
 
 
 def select_fp8(device: torch.device, dtype: torch.dtype, selector: str = "auto") -> Operators:
