@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -145,14 +146,19 @@ class SmolVlaAdapter:
         """-> one float32 [B, 3, S, S] a slot, in [-1, 1], as far as whole patches go; -1 where a
         request has no such image."""
         side = self.model.config.image_side
-        out = torch.full((images.slots, images.batch, 3, side, side), -1.0, device=self.device)
+        squares: dict[tuple[int, int], torch.Tensor] = {}
         for key, group in images.pictures:
             for pixels, places in zip(group.stacks, group.places, strict=True):
-                found = self._square(key, pixels, operators)
-                for picture, (slot, row) in zip(found, places, strict=True):
-                    out[slot, row] = picture
+                squares |= zip(places, self._square(key, pixels, operators), strict=True)
+        for place in product(range(images.slots), range(images.batch)):
+            if place not in squares:
+                squares[place] = torch.full((3, side, side), -1.0, device=self.device)
         seen = self.model.config.patches_side * self.model.config.vlm.vision.patch_size
-        return tuple(out[..., :seen, :seen])
+        slots = []
+        for slot in range(images.slots):
+            rows = [squares[slot, row] for row in range(images.batch)]
+            slots.append(torch.stack(rows) if len(rows) > 1 else rows[0][None])
+        return tuple(picture[..., :seen, :seen] for picture in slots)
 
     def join(self, pictures: tuple[torch.Tensor, ...], rest: Rest) -> SmolVlaInputs:
         return SmolVlaInputs(
