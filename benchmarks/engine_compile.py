@@ -19,7 +19,7 @@ from phyai_ros.engine.kernels import (
     rope_cache,
     skinny_linear,
 )
-from phyai_ros.engine.layers.select import GATED_TILES, TILES, blocks_for
+from phyai_ros.engine.layers.candidates import GATED_TILES, TILES, blocks_for
 from phyai_ros.engine.layers.tune import Table
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import Observation

@@ -108,11 +108,12 @@ def test_skinny_linear(rand, dtype, dependent, rows, activation):
 @needs_triton
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dependent", DEPENDENT)
-def test_skinny_linear_in_parts(rand, dtype, dependent):
-    x, weight = rand(50, 384, dtype=dtype), rand(64, 384, dtype=dtype)
-    tile = skinny_linear.Tile(32, 64, 3, 2)
+@pytest.mark.parametrize(("rows", "tile_rows"), [(50, 64), (150, 64), (241, 128)])
+def test_skinny_linear_in_parts(rand, dtype, dependent, rows, tile_rows):
+    x, weight = rand(rows, 384, dtype=dtype), rand(64, 384, dtype=dtype)
+    tile = skinny_linear.Tile(32, 64, 3, 2, rows=tile_rows)
     found = skinny_linear.fused(x, weight, tile=tile, parts=True, dependent=dependent)
-    assert found.shape == (3, 50, 64)
+    assert found.shape == (3, rows, 64)
     expected = skinny_linear.reference_parts(*wide(x, weight)).sum(0)
     check(found.sum(0), expected, torch.float32 if dtype == torch.float32 else torch.float16)
 
@@ -129,9 +130,10 @@ def test_a_tile_that_does_not_fit_is_refused():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dependent", DEPENDENT)
 @pytest.mark.parametrize("activation", ["gelu_tanh", "silu"])
-def test_gated(rand, dtype, dependent, activation):
-    x, weight = rand(50, 128, dtype=dtype), rand(128, 128, dtype=dtype, scale=0.1)
-    tile = skinny_linear.Tile(32, 64, 1, 3)
+@pytest.mark.parametrize(("rows", "tile_rows"), [(50, 64), (150, 128)])
+def test_gated(rand, dtype, dependent, activation, rows, tile_rows):
+    x, weight = rand(rows, 128, dtype=dtype), rand(128, 128, dtype=dtype, scale=0.1)
+    tile = skinny_linear.Tile(32, 64, 1, 3, rows=tile_rows)
     found = gated_linear.fused(x, weight, activation, tile=tile, dependent=dependent)
     check(found, gated_linear.reference(*wide(x, weight), activation), dtype)
     y = rand(9, 2 * 100, dtype=dtype)

@@ -67,11 +67,10 @@ def fused(
     if not tile.fits(n, k) or tile.splits != 1:
         raise ValueError(f"{tile} does not fit N {n}, K {k}")
     out = torch.empty(m, n, dtype=x.dtype, device=x.device)
-    rows = 64  # the least that Hopper's warpgroup products take
     options = {"launch_pdl": True} if dependent else {}
-    gated_linear_kernel[(n // tile.columns, -(-m // rows))](
+    gated_linear_kernel[(n // tile.columns, -(-m // tile.rows))](
         x, weight, out, m, n, k,
-        DEPTH_TOTAL=k, LINES=lines(k), ROWS=rows, COLUMNS=tile.columns, DEPTH=tile.depth,
+        DEPTH_TOTAL=k, LINES=lines(k), ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth,
         ACTIVATION=activation, IEEE=x.dtype == torch.float32, PDL=dependent,
         num_warps=tile.warps, num_stages=tile.stages, **options,
     )  # fmt: skip

@@ -17,13 +17,15 @@ from phyai_ros.engine.kernels._triton import INTERPRETED, jit, power_of_two, tl
 
 @dataclass(frozen=True)
 class Tile:
-    """columns x depth of W a block takes at a time; splits of K; pipeline stages; warps."""
+    """columns x depth of W a block takes at a time; splits of K; pipeline stages; warps; rows of x
+    a block has, at least the 64 that Hopper's warpgroup products take."""
 
     columns: int = 64
     depth: int = 64
     splits: int = 1
     stages: int = 5
     warps: int = 4
+    rows: int = 64
 
     def fits(self, n: int, k: int) -> bool:
         return n % self.columns == 0 and k % (self.depth * self.splits) == 0
@@ -141,12 +143,11 @@ def fused(
         raise ValueError(f"{tile} does not fit N {n}, K {k}, parts {parts}")
     shape = (tile.splits, m, n) if parts else (m, n)
     out = torch.empty(shape, dtype=torch.float32 if parts else x.dtype, device=x.device)
-    rows = 64  # the least that Hopper's warpgroup products take
     options = {"launch_pdl": True} if dependent else {}
-    skinny_linear_kernel[(n // tile.columns, tile.splits, -(-m // rows))](
+    skinny_linear_kernel[(n // tile.columns, tile.splits, -(-m // tile.rows))](
         x, weight, bias if bias is not None else x, out, m, n, k, x.stride(0),
         DEPTH_PER_SPLIT=k // tile.splits, LINES=lines(k // tile.splits),
-        ROWS=rows, COLUMNS=tile.columns, DEPTH=tile.depth,
+        ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth,
         HAS_BIAS=bias is not None, ACTIVATION=activation, IEEE=x.dtype == torch.float32,
         PDL=dependent, num_warps=tile.warps, num_stages=tile.stages, **options,
     )  # fmt: skip

@@ -37,58 +37,14 @@ from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
 from phyai_ros.engine.kernels.skinny_linear import Tile
 from phyai_ros.engine.layers import split_library, tune
+from phyai_ros.engine.layers.candidates import SKINNY, blocks_for, gated_tiles, tiles
 from phyai_ros.engine.layers.hopper import Hopper
 
 _log = logging.getLogger(__name__)
 LIBRARY = "library"
-_SKINNY = 64
-"""Rows up to which our products are offered: one tile of rows, each weight read once."""
 _FEWEST = 8
-"""Below that nothing is worth measuring."""
+"""Below so many rows nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
-
-TILES = (
-    Tile(16, 128, 1, 5), Tile(32, 64, 1, 6), Tile(32, 64, 1, 4), Tile(32, 128, 1, 4),
-    Tile(32, 128, 1, 3), Tile(64, 64, 1, 5), Tile(64, 64, 1, 3),
-    Tile(32, 128, 2, 4), Tile(64, 128, 2, 4), Tile(64, 64, 2, 3), Tile(64, 128, 2, 2),
-    Tile(32, 128, 4, 4), Tile(64, 128, 4, 4), Tile(64, 64, 4, 3), Tile(64, 64, 6, 4),
-    Tile(64, 128, 6, 3), Tile(64, 64, 8, 5), Tile(64, 64, 8, 3), Tile(32, 128, 8, 4),
-    Tile(32, 128, 8, 2), Tile(128, 64, 8, 3, 8), Tile(64, 64, 12, 3),
-    Tile(32, 256, 2, 2), Tile(64, 256, 2, 2, 8), Tile(32, 256, 4, 2), Tile(64, 256, 4, 2, 8),
-    Tile(32, 256, 8, 2), Tile(64, 256, 8, 2, 8), Tile(64, 128, 8, 3), Tile(64, 128, 8, 2),
-    Tile(64, 64, 3, 4), Tile(64, 64, 5, 3), Tile(32, 64, 5, 3),
-)  # fmt: skip
-"""Those with little shared memory let the next kernel start on the same multiprocessor."""
-GATED_TILES = (
-    Tile(32, 64, 1, 5), Tile(32, 64, 1, 3), Tile(32, 128, 1, 4), Tile(32, 128, 1, 3),
-    Tile(32, 128, 1, 2), Tile(64, 64, 1, 3, 8), Tile(16, 128, 1, 4), Tile(32, 256, 1, 2),
-    Tile(32, 128, 1, 4, 8), Tile(64, 128, 1, 2, 8),
-)  # fmt: skip
-_FEW = (
-    Blocks(64, 64, 1), Blocks(16, 64, 1, 2, 4), Blocks(16, 256, 1, 1, 4), Blocks(32, 256, 1, 1, 4),
-    Blocks(64, 256, 1, 1, 8), Blocks(32, 64, 1, 2, 4),
-    Blocks(64, 64, 7, 2, 8), Blocks(64, 32, 8, 2, 4), Blocks(32, 64, 7, 2, 4),
-    Blocks(64, 64, 14, 1, 8), Blocks(32, 64, 14, 1, 4), Blocks(128, 64, 14, 1, 8),
-    Blocks(64, 128, 7, 1, 8), Blocks(32, 32, 14, 2, 4), Blocks(64, 64, 14, 2, 8),
-    Blocks(64, 64, 14, 2, 4), Blocks(64, 32, 14, 2, 4), Blocks(64, 32, 28, 2, 4),
-    Blocks(64, 64, 7, 2, 4), Blocks(128, 64, 14, 2, 8), Blocks(32, 64, 14, 2, 4),
-    Blocks(64, 64, 14, 2, 4, 1), Blocks(64, 32, 14, 2, 4, 1), Blocks(128, 64, 14, 2, 8, 1),
-)  # fmt: skip
-"""For few queries over many keys."""
-_MANY = (
-    Blocks(64, 64, 1), Blocks(64, 64, 1, 3), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4),
-)  # fmt: skip
-
-
-def blocks_for(rows: int, keys: int, d: int, heads: int = 1) -> list[Blocks]:
-    """rows: folded queries of one request and key-value head. heads: of those how many there are;
-    with enough of them nothing needs splitting."""
-    if rows > 512:
-        return list(_MANY)
-    few = [b for b in _FEW if b.keys <= 128 or (d <= 64 and keys <= 256)]
-    if heads * rows >= 8192:
-        return [*(b for b in few if b.splits == 1), *_MANY[1:]]
-    return [b for b in few if b.splits == 1 or (b.splits - 1) * b.keys < keys]
 
 
 class Operators:
@@ -203,8 +159,8 @@ class FastOperators(Operators):
             )
 
         key = _key("linear" + (" " + activation if activation else ""), x, weight)
-        tiles = [t for t in TILES if t.splits == 1]
-        return run(self._product(key, run, tiles, x, weight), weight)
+        whole = [t for t in tiles(len(x)) if t.splits == 1]
+        return run(self._product(key, run, whole, x, weight), weight)
 
     def branch(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
@@ -212,7 +168,7 @@ class FastOperators(Operators):
         """In parts, which the reader adds, where that was measured to be faster, reader included:
         the library splits K of few tiles by itself, and then adds in a pass of its own."""
         splits = split_library.fitting(x, weight)
-        if not splits or bias is not None or len(x) <= _SKINNY:
+        if not splits or bias is not None or len(x) <= SKINNY:
             return self.linear(x, weight, bias)
         key = _key("branch", x, weight)
 
@@ -242,7 +198,8 @@ class FastOperators(Operators):
                 x, w, tile=_tile(choice), parts=True, dependent=self.dependent
             )
 
-        return run(self._product(_key("parts", x, weight), run, TILES, x, weight), weight)
+        key = _key("parts", x, weight)
+        return run(self._product(key, run, tiles(len(x)), x, weight), weight)
 
     def gated_linear(self, x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
@@ -255,16 +212,16 @@ class FastOperators(Operators):
             )
 
         key, more = _key("gated", x, weight), self._hopper.gated_forms(x, weight)
-        choice = self._product(key, run, GATED_TILES, x, weight, halves=2, more=more)
+        choice = self._product(key, run, gated_tiles(len(x)), x, weight, halves=2, more=more)
         return self._hopper.served(choice, more, LIBRARY, lambda c: run(c, weight))
 
-    def _product(self, key, run, tiles, x, weight, halves=1, more=()):
+    def _product(self, key, run, offered, x, weight, halves=1, more=()):
         found = self.table.choices.get(key)
         if found is not None:
             return found
         (m, k), n = x.shape, weight.shape[0] // halves
-        offered = _FEWEST <= m <= _SKINNY and x.dtype in (*_HALF, torch.float32)
-        fitting = [t for t in tiles if t.fits(n, k)] if offered else []
+        ours = m >= _FEWEST and x.dtype in (*_HALF, torch.float32)
+        fitting = [t for t in offered if t.fits(n, k)] if ours else []
         names = [LIBRARY, *map(_name, fitting), *more]
         if not self._tuning:
             return LIBRARY
@@ -300,12 +257,7 @@ class FastOperators(Operators):
                     choice, q, key, value, exists=exists, dependent=self.dependent
                 )
             return attention.fused(
-                q,
-                key,
-                value,
-                blocks=_blocks(choice),
-                dependent=self.dependent,
-                **options,
+                q, key, value, blocks=_blocks(choice), dependent=self.dependent, **options
             )
 
         batch, length, heads, d = q.shape[-4:]
