@@ -15,9 +15,13 @@ from phyai_ros.engine.kernels import (
     flow_places,
     flow_step,
     flow_tokens,
+    fp8_norm,
     gated_activation,
     gated_linear,
+    patches,
     place_rows,
+    prefix_places,
+    prefix_rows,
     regroup,
     rope_cache,
     row_linear,
@@ -91,6 +95,97 @@ def test_add_norm(rand, dtype, dependent, kind, parts, extras):
     )  # fmt: skip
     check(found, expected, dtype)
     check(x, x64, torch.float32)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("branched", [True, False])
+@pytest.mark.parametrize("narrow", [True, False])
+@pytest.mark.parametrize("kernel", [add_norm, fp8_norm])
+def test_a_stream_that_begins_at_a_norm(rand, dtype, dependent, branched, narrow, kernel):
+    """And whose rows change places, where the kernel has that."""
+    rows, every, width = 15, 5, 200
+    x = torch.full((rows, width), torch.nan, device=DEVICE)
+    branch = rand(rows, width, dtype=dtype) if branched else None
+    start = rand(every, width, dtype=dtype if narrow else torch.float32)
+    options = {"kind": "layer", "eps": 1e-6}
+    order = {}
+    if kernel is add_norm:
+        order = {"order": torch.randperm(every).to(DEVICE, torch.int32)}
+    x64, branch64, start64 = wide(x, branch, start)
+    expected = kernel.reference(
+        x64, branch64, **options, dtype=torch.float64, start=start64, **order
+    )
+    found = kernel.fused(
+        x, branch, **options, dtype=dtype, start=start, **order, dependent=dependent
+    )
+    check(found, expected, dtype)
+    check(x, x64, torch.float32)
+    if order:  # as said: the r-th row is put at order[r]
+        plain = add_norm.reference(x64, None, **options, dtype=torch.float64)
+        for r, to in enumerate(order["order"].tolist()):
+            torch.testing.assert_close(expected[every + to], plain[every + r])
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("size", [14, 16])
+@pytest.mark.parametrize("cut", [0, 3])
+def test_patches(rand, dtype, dependent, size, cut):
+    """Bit for bit; also of images that are parts of larger ones. What a convolution multiplies."""
+    images = [rand(2, 3, 2 * size + cut, 3 * size + cut) for _ in range(2)]
+    images = [t[..., : 2 * size, : 3 * size] for t in images]
+    found = patches.fused(images, size, dtype, dependent=dependent)
+    assert torch.equal(found, patches.reference(images, size, dtype))
+    weight = rand(5, 3, size, size)
+    expected = F.conv2d(torch.cat(images).double(), weight.double(), stride=size)
+    rows = patches.reference(images, size, torch.float64) @ weight.double().flatten(1).t()
+    torch.testing.assert_close(rows, expected.flatten(2).transpose(1, 2))
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("marks", [None, (4, 1)])
+def test_prefix_rows(rand, dtype, dependent, slots, marks):
+    """Bit for bit."""
+    images, table = rand(slots, 2, 6, 40, dtype=dtype), rand(11, 40, dtype=dtype)
+    tokens, state = torch.randint(0, 11, (2, 5), device=DEVICE), rand(2, 40)
+    options = {"factor": 6.3245553, "marks": marks}
+    found = prefix_rows.fused(images, table, tokens, state, **options, dependent=dependent)
+    assert torch.equal(found, prefix_rows.reference(images, table, tokens, state, **options))
+    span = 6 + (3 if marks else 0)
+    assert found.shape == (2, slots * span + 5 + 1, 40)
+    assert torch.equal(found[:, -1], state)
+    if marks:
+        around = table[[marks[0], marks[1], marks[0]]].float().expand(2, -1, -1)
+        last = (slots - 1) * span
+        assert torch.equal(found[:, [last, last + 1, last + span - 1]], around)
+
+
+@needs_triton
+@pytest.mark.parametrize("dependent", DEPENDENT)
+@pytest.mark.parametrize(("slots", "length", "behind"), [(1, 5, 3), (3, 40, 50)])
+@pytest.mark.parametrize("marked", [False, True])
+def test_prefix_places(rand, dependent, slots, length, behind, marked):
+    images, words = rand(slots, 2) > 0, rand(2, length) > -0.5
+    marks = rand(slots, 2) > 0 if marked else None
+    period = 10_000 ** (torch.arange(24, device=DEVICE) / 24)
+    options = {"patches": 17, "behind": behind, "marks": marks}
+    found = prefix_places.fused(images, words, period, **options, dependent=dependent)
+    expected = prefix_places.reference(images, words, period.double(), **options)
+    for one, other in zip(found[:2], expected[:2], strict=True):
+        assert torch.equal(one, other)
+    for one, other in zip(found[2:], expected[2:], strict=True):
+        check(one, other, torch.float32)
+    exists, joint, cos, _ = found
+    assert torch.equal(joint[:, : exists.shape[1]], exists)
+    assert joint[:, exists.shape[1] - 1 :].all()
+    one = (exists.sum(1) + behind - 1).double()[:, None] / period.double()
+    check(cos[:, -1, :24], one.cos(), torch.float32)
 
 
 @needs_triton
@@ -256,8 +351,8 @@ def test_rope_cache(rand, dtype, dependent, heads, kv, parts, norm):
     batch, length, d, longest, at = 2, 5, 48, 9, 3
     shape = (batch * length, (heads + 2 * kv) * d)
     y = rand(parts, *shape) if parts else rand(*shape, dtype=dtype)
-    angle = rand(batch, length, d // 2)
-    cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
+    angle = rand(batch, length + 2, d // 2)
+    cos, sin = (torch.cat([f, f], -1)[:, 2:] for f in (angle.cos(), angle.sin()))
     norms = (rand(d), rand(d)) if norm else None
     found = [torch.zeros(batch, kv, longest, d, dtype=dtype, device=DEVICE) for _ in range(2)]
     if norm:  # a cache in another order

@@ -20,7 +20,10 @@ from phyai_ros.engine.kernels import (  # noqa: E402
     gated_activation,
     gated_linear,
     letterbox,
+    patches,
     place_rows,
+    prefix_places,
+    prefix_rows,
     regroup,
     rope_cache,
     row_linear,
@@ -35,9 +38,10 @@ HALF, WIDE = "*fp16", "*fp32"
 KERNELS = {
     "add_norm": (
         add_norm.add_norm_kernel,
-        {"out_ptr": HALF, "eps": "fp32", "pick_ptr": "*i32"},
+        {"out_ptr": HALF, "eps": "fp32", "pick_ptr": "*i32", "order_ptr": "*i32"},
         {"PARTS": 4, "HAS_PICK": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
-         "HAS_SHIFT": True, "RMS": False, "BLOCK": 1024, "STEP": 64, "SHARE": 256},
+         "HAS_SHIFT": True, "HAS_START": True, "HAS_ORDER": True, "RMS": False, "BLOCK": 1024,
+         "STEP": 64, "SHARE": 256},
     ),
     "attention": (
         attention.attention_kernel,
@@ -94,6 +98,20 @@ KERNELS = {
          "x_weight_ptr": "*i32"},
         {"Y_TAPS": 7, "X_TAPS": 7, "PILLOW": True, "BLOCK": 256},
     ),
+    "patches": (
+        patches.patches_kernel, {"out_ptr": HALF}, {"SIZE": 14, "VALUES": 588, "BLOCK": 1024},
+    ),
+    "prefix_places": (
+        prefix_places.prefix_places_kernel,
+        dict.fromkeys(("images_ptr", "marks_ptr", "words_ptr", "exists_ptr", "joint_ptr"), "*u8"),
+        {"MARKS": True, "D": 64, "HALF": 32, "ROWS": 16, "BLOCK": 512},
+    ),
+    "prefix_rows": (
+        prefix_rows.prefix_rows_kernel,
+        {"images_ptr": HALF, "table_ptr": HALF, "tokens_ptr": "*i64", "rounded": "fp32",
+         "factor": "fp32"},
+        {"MARKS": True, "BLOCK": 1024},
+    ),
     "rope_cache": (
         rope_cache.rope_cache_kernel,
         {"q_ptr": HALF, "key_ptr": HALF, "value_ptr": HALF, "eps": "fp32"},
@@ -135,8 +153,8 @@ FP8_KERNELS = {
         fp8_norm.fp8_norm_kernel,
         {"branch_ptr": "*bf16", "out_ptr": SMALL, "eps": "fp32"},
         {"PARTS": 1, "SCALED": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
-         "HAS_SHIFT": True, "RMS": False, "QUANTISED": True, "BLOCK": 1024, "STEP": 128,
-         "SHARE": 256},
+         "HAS_SHIFT": True, "HAS_START": True, "RMS": False, "QUANTISED": True, "BLOCK": 1024,
+         "STEP": 128, "SHARE": 256},
     ),
     "fp8_rows": (
         fp8_rows.fp8_rows_kernel,

@@ -32,6 +32,7 @@ def test_against_the_fixtures(name):
 @pytest.mark.parametrize(
     "changes",
     [
+        {"image_marks": (3, 5)},
         {"attention_mode": "self_attn"},
         {"self_attn_every_n_layers": 0},
         {"num_expert_layers": 2, "self_attn_every_n_layers": 2},
@@ -52,6 +53,7 @@ def test_other_ways_to_join(changes):
         torch.randint(0, 50, (batch, 6)),
         torch.arange(6)[None] < torch.tensor([[6], [4]]),
         torch.randn(batch, config.max_state_dim),
+        (torch.tensor([True, True]), torch.tensor([True, True])),
     )
     noise = torch.randn(batch, config.chunk_size, config.max_action_dim)
     expected = answer(model, inputs, noise, 4)

@@ -5,7 +5,8 @@
     h  = norm(x) * scale + shift
 
 norm: "rms" is x / rms(x), "layer" is (x - mean) / std; statistics in float32 over the row. With
-``pick`` a row takes one of several sets of gate, scale and shift.
+``pick`` a row takes one of several sets of gate, scale and shift. A stream may begin here
+(``start``), and rows of h may change places (``order``).
 """
 
 from __future__ import annotations
@@ -29,12 +30,18 @@ def reference(
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
     pick: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
+    order: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """x [rows, width], changed in place. branch: [rows, width], or [parts, rows, width] to be
     summed. bias, gate, scale, shift: [width] or None. pick: int32 [rows], then gate, scale and
-    shift are [sets, width] and row r takes set ``pick[r]``. ahead: the weight of the next product,
-    which changes nothing (``ahead.Ahead``). -> h [rows, width] in ``dtype``."""
+    shift are [sets, width] and row r takes set ``pick[r]``. start: [every, width], what x is before
+    the branch, every so many rows anew; what stood there does not count. order: int32 [every],
+    of every so many rows the r-th of h is put at ``order[r]``. ahead: the weight of the next
+    product, which changes nothing (``ahead.Ahead``). -> h [rows, width] in ``dtype``."""
+    if start is not None:
+        x.view(-1, *start.shape).copy_(start)
     if pick is not None:
         gate, scale, shift = (None if v is None else v[pick] for v in (gate, scale, shift))
     if branch is not None:
@@ -53,16 +60,21 @@ def reference(
         h = h * scale.to(x.dtype)
     if shift is not None:
         h = h + shift.to(x.dtype)
-    return h.to(dtype)
+    h = h.to(dtype)
+    if order is not None:
+        h = h.view(-1, len(order), h.shape[1])[:, order.argsort()].flatten(0, 1)
+    return h
 
 
 @jit
 def add_norm_kernel(
     x_ptr, branch_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
-    pick_ptr, ahead_ptr, rows, width, ahead_count, ahead_row, ahead_stride, eps,
+    pick_ptr, start_ptr, order_ptr, ahead_ptr, rows, width, starts, orders,
+    ahead_count, ahead_row, ahead_stride, eps,
     PARTS: tl.constexpr, HAS_PICK: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
-    HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, RMS: tl.constexpr,
-    BLOCK: tl.constexpr, STEP: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, HAS_START: tl.constexpr,
+    HAS_ORDER: tl.constexpr, RMS: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
@@ -81,9 +93,16 @@ def add_norm_kernel(
         gate = tl.load(gate_ptr + own, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if HAS_START:
+        begin = start_ptr + row % starts * width + at
+        x = tl.load(begin, mask=inside, other=0.0).to(tl.float32)
+    to = row
+    if HAS_ORDER:
+        to = row // orders * orders + tl.load(order_ptr + row % orders)
     if PDL:
         tl.extra.cuda.gdc_wait()
-    x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
+    if not HAS_START:
+        x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
     if PARTS > 0:
         branch = tl.zeros([BLOCK], tl.float32)
         for part in tl.static_range(PARTS):
@@ -94,6 +113,7 @@ def add_norm_kernel(
         if HAS_GATE:
             branch *= gate
         x += branch
+    if PARTS > 0 or HAS_START:
         tl.store(x_ptr + row * width + at, x, mask=inside)
     if PDL and SHARE > 0:
         ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
@@ -106,7 +126,7 @@ def add_norm_kernel(
         h *= scale
     if HAS_SHIFT:
         h += shift
-    tl.store(out_ptr + row * width + at, h.to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(out_ptr + to * width + at, h.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 def fused(
@@ -121,7 +141,10 @@ def fused(
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
     pick: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
+    order: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
+    warps: int | None = None,
     dependent: bool = False,
 ) -> torch.Tensor:
     """``reference`` in one launch. x float32, all contiguous."""
@@ -133,11 +156,14 @@ def fused(
     add_norm_kernel[(rows,)](
         x, branch if branch is not None else x, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
-        shift if shift is not None else x, out, pick if pick is not None else x, asked.weight,
-        rows, width, asked.lines, asked.a_row, asked.stride, eps,
+        shift if shift is not None else x, out, pick if pick is not None else x,
+        start if start is not None else x, order if order is not None else x, asked.weight,
+        rows, width, rows if start is None else len(start), rows if order is None else len(order),
+        asked.lines, asked.a_row, asked.stride, eps,
         PARTS=parts, HAS_PICK=pick is not None, HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
+        HAS_START=start is not None, HAS_ORDER=order is not None,
         RMS=kind == "rms", BLOCK=block, **asked.constants, PDL=dependent,
-        num_warps=8 if block > 1024 else 4, **options,
+        num_warps=warps or (8 if block > 1024 else 4), **options,
     )  # fmt: skip
     return out

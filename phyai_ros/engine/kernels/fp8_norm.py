@@ -28,6 +28,7 @@ def reference(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
 ) -> torch.Tensor | QuantizedRows:
     """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3."""
@@ -35,7 +36,7 @@ def reference(
     bias = branch.bias if isinstance(branch, Product) and bias is None else bias
     h = add_norm.reference(
         x, plain, kind=kind, eps=eps, dtype=x.dtype if dtype == E4M3 else dtype, bias=bias,
-        gate=gate, scale=scale, shift=shift,
+        gate=gate, scale=scale, shift=shift, start=start,
     )  # fmt: skip
     return quantize_rows(h) if dtype == E4M3 else h
 
@@ -43,11 +44,12 @@ def reference(
 @jit
 def fp8_norm_kernel(
     x_ptr, branch_ptr, rows_ptr, columns_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
-    out_scale_ptr, ahead_ptr, rows, width, ahead_count, ahead_row, ahead_stride, eps,
+    out_scale_ptr, start_ptr, ahead_ptr, rows, width, starts,
+    ahead_count, ahead_row, ahead_stride, eps,
     PARTS: tl.constexpr, SCALED: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
-    HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, RMS: tl.constexpr,
-    QUANTISED: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, SHARE: tl.constexpr,
-    PDL: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, HAS_START: tl.constexpr,
+    RMS: tl.constexpr, QUANTISED: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -65,9 +67,13 @@ def fp8_norm_kernel(
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
     if SCALED:
         columns = _factors(columns_ptr + at, inside)
+    if HAS_START:
+        begin = start_ptr + row % starts * width + at
+        x = tl.load(begin, mask=inside, other=0.0).to(tl.float32)
     if PDL:
         tl.extra.cuda.gdc_wait()
-    x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
+    if not HAS_START:
+        x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
     if PARTS > 0:
         branch = tl.zeros([BLOCK], tl.float32)
         for part in tl.static_range(PARTS):
@@ -80,6 +86,7 @@ def fp8_norm_kernel(
         if HAS_GATE:
             branch *= gate
         x += branch
+    if PARTS > 0 or HAS_START:
         tl.store(x_ptr + row * width + at, x, mask=inside)
     if PDL and SHARE > 0:
         ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
@@ -109,6 +116,7 @@ def fused(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor | QuantizedRows:
@@ -126,11 +134,13 @@ def fused(
     fp8_norm_kernel[(rows,)](
         x, values if values is not None else x, *scales, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
-        shift if shift is not None else x, out, out_scale, asked.weight,
-        rows, width, asked.lines, asked.a_row, asked.stride, eps,
+        shift if shift is not None else x, out, out_scale,
+        start if start is not None else x, asked.weight,
+        rows, width, rows if start is None else len(start),
+        asked.lines, asked.a_row, asked.stride, eps,
         PARTS=parts, SCALED=isinstance(branch, Product), HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
-        RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block, **asked.constants,
-        PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
+        HAS_START=start is not None, RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block,
+        **asked.constants, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
     )  # fmt: skip
     return QuantizedRows(out, out_scale) if dtype == E4M3 else out

@@ -141,8 +141,8 @@ def fused(
     ahead: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor | None:
-    """``reference`` in one launch. key and value have the same strides, their last is 1; the rest
-    is contiguous."""
+    """``reference`` in one launch. key and value have the same strides, their last is 1; so have
+    cos and sin, and a request's rows are contiguous; so is the rest."""
     batch, kv, _, d = key.shape
     product = y if isinstance(y, Product) else None
     y = y.values if isinstance(y, Product) else y
@@ -160,7 +160,7 @@ def fused(
         y if product is None or product.bias is None else product.bias,
         cos, sin, q if heads else key, key, value, unused,
         unused if norms is None else norms[1], asked.weight,
-        length, at, rows, 0 if cos.shape[0] == 1 else length * d, key.stride(0), key.stride(1),
+        length, at, rows, 0 if cos.shape[0] == 1 else cos.stride(0), key.stride(0), key.stride(1),
         key.stride(2), asked.lines, asked.a_row, asked.stride, eps,
         HEADS=heads, KV=kv, D=d, HALF=half, BLOCK=block,
         PARTS=y.shape[0] if y.ndim == 3 else 1, SCALED=product is not None,

@@ -27,7 +27,10 @@ from phyai_ros.engine.kernels import (
     gated_linear,
     gemma_expert,
     letterbox,
+    patches,
     place_rows,
+    prefix_places,
+    prefix_rows,
     rope_cache,
     row_linear,
     skinny_linear,
@@ -65,6 +68,9 @@ class Operators:
     place_rows = staticmethod(place_rows.reference)
     flow_places = staticmethod(flow_places.reference)
     flow_tokens = staticmethod(flow_tokens.reference)
+    patches = staticmethod(patches.reference)
+    prefix_rows = staticmethod(prefix_rows.reference)
+    prefix_places = staticmethod(prefix_places.reference)
 
     def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
         """All of an expert's layers in few launches, where there are kernels for it."""
@@ -126,6 +132,15 @@ class FastOperators(Operators):
 
     def flow_tokens(self, images, table, tokens, **options):
         return flow_tokens.fused(images, table, tokens, dependent=self.dependent, **options)
+
+    def patches(self, images, size, dtype):
+        return patches.fused(images, size, dtype, dependent=self.dependent)
+
+    def prefix_rows(self, images, table, tokens, state, **options):
+        return prefix_rows.fused(images, table, tokens, state, dependent=self.dependent, **options)
+
+    def prefix_places(self, images, words, period, **options):
+        return prefix_places.fused(images, words, period, dependent=self.dependent, **options)
 
     def row_linear(self, x, weight, bias=None, activation=""):
         if not row_linear.fits(x, weight):

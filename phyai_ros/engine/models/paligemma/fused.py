@@ -52,14 +52,15 @@ class FusedFlow:
         """-> image tokens in the language model's width, [B, cameras, patches, width]."""
         model, ops, image = self.model, self.operators, self.model.image
         batch, cameras = inputs.images.shape[:2]
-        dtype = image.patch.weight.dtype
-        patches = image._patches(inputs.images.flatten(0, 1)).to(dtype)
+        views, size = [inputs.images.flatten(0, 1)], image.config.patch_size
+        patches = ops.patches(views, size, image.patch.weight.dtype)
         tokens = patches.shape[1]
-        x = ops.linear(patches.flatten(0, 1), image.patch.weight.flatten(1), image.patch.bias)
-        x = (x.float().unflatten(0, (-1, tokens)) + image.position).flatten(0, 1)
-        branch = None
+        branch = ops.linear(patches.flatten(0, 1), image.patch.weight.flatten(1), image.patch.bias)
+        x = torch.empty(branch.shape, dtype=torch.float32, device=branch.device)
+        begin: dict[str, torch.Tensor] = {"start": image.position}
         for layer in self._vision_layers:
-            h = self._layer_norm(x, branch, layer.norm1, reads(layer.qkv.weight))
+            h = self._layer_norm(x, branch, layer.norm1, reads(layer.qkv.weight), **begin)
+            begin = {}
             qkv = ops.linear(h, layer.qkv.weight, layer.qkv.bias)
             q, k, v = qkv.view(-1, tokens, 3, layer.heads, qkv.shape[1] // layer.heads // 3).unbind(
                 2
@@ -69,20 +70,22 @@ class FusedFlow:
             h = self._layer_norm(x, branch, layer.norm2, reads(layer.up.weight))
             h = ops.linear(h, layer.up.weight, layer.up.bias, "gelu_tanh")
             branch = ops.branch(h, layer.down.weight, layer.down.bias)
-        h = self._layer_norm(x, branch, image.norm, model.projector.weight.dtype)
+        h = self._layer_norm(x, branch, image.norm, model.projector.weight.dtype, **begin)
         h = ops.linear(h, model.projector.weight, model.projector.bias)
         return h.view(batch, cameras, tokens, -1)
 
     def _layer_norm(
         self,
         x: torch.Tensor,
-        branch: torch.Tensor | None,
+        branch: torch.Tensor,
         norm: torch.nn.LayerNorm,
         dtype: torch.dtype,
+        **options: torch.Tensor,
     ) -> torch.Tensor:
         return self.operators.add_norm(
-            x, branch, kind="layer", eps=norm.eps, dtype=dtype, scale=norm.weight, shift=norm.bias
-        )
+            x, branch, kind="layer", eps=norm.eps, dtype=dtype, scale=norm.weight, shift=norm.bias,
+            **options,
+        )  # fmt: skip
 
     def prefix(self, inputs: Inputs, features: torch.Tensor) -> FusedPrefix:
         model, config, ops = self.model, self.model.config, self.operators

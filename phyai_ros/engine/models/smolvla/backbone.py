@@ -146,10 +146,13 @@ class Connector(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[B, side^2, C] -> [B, (side / s)^2, hidden]."""
+        return self.modality_projection["proj"](self.shuffled(x))
+
+    def shuffled(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, side^2, C] -> [B, (side / s)^2, s^2 C]."""
         tokens = self.side // self.scale
         x = x.unflatten(1, (tokens, self.scale, tokens, self.scale))
-        x = x.transpose(2, 3).flatten(3).flatten(1, 2)
-        return self.modality_projection["proj"](x)
+        return x.transpose(2, 3).flatten(3).flatten(1, 2)
 
 
 class DecoderAttention(nn.Module):
@@ -236,12 +239,15 @@ class DecoderLayer(nn.Module):
 
 
 def rotary(positions: torch.Tensor, head_dim: int) -> Rotary:
-    """Positions [B, L] -> tables for ``rotate``; wavelengths 2 pi 10000^(2 i / head_dim)."""
-    exponent = (2.0 / head_dim) * torch.arange(
-        head_dim // 2, dtype=torch.float32, device=positions.device
-    )
-    angle = positions.float()[:, None, :, None] / 10_000**exponent
+    """Positions [B, L] -> tables for ``rotate``."""
+    angle = positions.float()[:, None, :, None] / periods(head_dim, positions.device)
     return angle.cos(), angle.sin()
+
+
+def periods(head_dim: int, device: torch.device) -> torch.Tensor:
+    """float32 [head_dim / 2]: wavelengths over 2 pi, 10000^(2 i / head_dim)."""
+    i = torch.arange(head_dim // 2, dtype=torch.float32, device=device)
+    return 10_000 ** ((2.0 / head_dim) * i)
 
 
 def rotate(x: torch.Tensor, tables: Rotary) -> torch.Tensor:

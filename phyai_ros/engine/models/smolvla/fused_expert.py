@@ -13,6 +13,7 @@ from phyai_ros.engine.kernels import llama_expert
 from phyai_ros.engine.kernels.llama_expert import Layer, Linear, LlamaExpert, Past, Tables
 from phyai_ros.engine.layers.clusters import Clusters
 from phyai_ros.engine.layers.select import FastOperators, Operators
+from phyai_ros.engine.models.smolvla.backbone import DecoderLayer
 
 
 class FusedPrefix(NamedTuple):
@@ -140,3 +141,18 @@ def norm(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     return ops.add_norm(x, branch, kind="rms", eps=eps, dtype=dtype, scale=scale)
+
+
+def packed(layer: DecoderLayer, own: bool) -> Layer:
+    """own: whether it has keys and values of its own."""
+    attn, mlp = layer.self_attn, layer.mlp
+    parts = (attn.q_proj, attn.k_proj, attn.v_proj) if own else (attn.q_proj,)
+    norms = (layer.input_layernorm.weight, layer.post_attention_layernorm.weight)
+    return Layer(
+        (norms[0].float(), norms[1].float()),
+        torch.cat([p.weight for p in parts]),
+        attn.o_proj.weight,
+        torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
+        mlp.down_proj.weight,
+        own,
+    )
