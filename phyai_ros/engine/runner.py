@@ -21,6 +21,7 @@ import torch
 from phyai_ros.engine import solver
 from phyai_ros.engine.captured import Asked, Captured
 from phyai_ros.engine.inlet import Inlet, moved
+from phyai_ros.engine.kernels.flow_step import Step
 from phyai_ros.engine.layers.fp8 import select_fp8
 from phyai_ros.engine.layers.select import FastOperators, Operators, select
 from phyai_ros.engine.models.base import Adapter, CommittingModel, Model
@@ -150,7 +151,7 @@ class Runner:
         signs: dict[Any, float] = {solver.flow_forward: 1.0, solver.flow_backward: -1.0}
         sign = signs.get(self._solve)
         if sign is not None and model is self.model and type(guide) is solver.RtcIdentity:
-            return self._identity_flow(predict, noise, steps, guide, sign)
+            return self._identity_flow(predict, noise, steps, guide, sign, prefix)
         return self._solve(predict, noise, steps, guide)
 
     def _identity_flow(
@@ -160,16 +161,21 @@ class Runner:
         steps: int,
         guide: solver.RtcIdentity,
         sign: float,
+        prefix: Any,
     ) -> torch.Tensor:
         """``flow_forward`` (sign 1) or ``flow_backward`` (-1), a step's elementwise part in one
-        operator."""
+        operator, or in the model's last."""
         limit = guide.limit if guide.limit is not None else float(steps)
+        advance = getattr(self.model, "advance", None)
         for i in range(steps):
             tau = i / steps
+            numbers = Step(sign, 1.0 - tau, solver.rtc_weight(tau, limit), steps)
+            if advance is not None:
+                x = advance(x, i, prefix, self.constants, guide, numbers)
+                continue
             x = self.operators.flow_step(
-                x, predict(x, i), guide.target, guide.weights, sign=sign, rest=1.0 - tau,
-                pull=solver.rtc_weight(tau, limit), steps=steps,
-            )  # fmt: skip
+                x, predict(x, i), guide.target, guide.weights, **numbers._asdict()
+            )
         return x
 
     # -- a request -------------------------------------------------------------------------------

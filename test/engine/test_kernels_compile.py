@@ -143,7 +143,11 @@ KERNELS = {
         {"first_ptr": HALF, "tokens_ptr": HALF, "places_ptr": HALF},
         {"HAS_PLACES": True, "BLOCK": 2048},
     ),
-    "stream_out": (stream_linear.out_kernel, {"eps": "fp32"}, {"WIDE": 1024, "COLUMNS": 4}),
+    "stream_out": (
+        stream_linear.out_kernel,
+        dict.fromkeys(("eps", "sign", "rest", "pull", "inverse_steps"), "fp32"),
+        {"WIDE": 1024, "COLUMNS": 4, "EULER": True},
+    ),
 }  # fmt: skip
 
 

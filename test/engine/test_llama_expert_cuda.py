@@ -20,7 +20,8 @@ from hopper import (
 )
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.kernels import llama_expert, split_linear
+from phyai_ros.engine.kernels import flow_step, llama_expert, split_linear
+from phyai_ros.engine.kernels.flow_step import Euler, Step
 from phyai_ros.engine.kernels.fragments import from_fragments, from_groups
 from phyai_ros.engine.kernels.llama_expert import Layer, LlamaExpert
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
@@ -121,6 +122,48 @@ def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
         for out in outs:
             different += (out != first).any()
     assert int(different) == 0
+
+
+@needs_hopper
+@pytest.mark.cuda
+def test_steps_taken_along_by_early_launches(rand):
+    """A solver's loop whose calls start early behind each other, in a captured graph: the bits of
+    the same steps by themselves, one launch behind the other."""
+    case = Case(rand, 4, 50, 241, torch.bfloat16)
+    target, weights = rand(50, ACTIONS), rand(50, ACTIONS).abs()
+    plain, expert = case.expert(dependent=False), case.expert()
+    rests = [case.rest(plain), case.rest(expert)]
+
+    def numbers(i):
+        return Step(-1.0, 1.0 - i / 5, 0.3 * i, 5)
+
+    x = case.x
+    for i in range(5):
+        v = plain(x, *rests[0])
+        x = flow_step.fused(x, v, target, weights, **numbers(i)._asdict())
+
+    def loop():
+        y = case.x
+        for i in range(5):
+            euler = Euler(y, target, weights, numbers(i))
+            y = expert(y, *rests[1], euler=euler, first=i == 0)
+        return y
+
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        loop()
+        torch.cuda.synchronize()
+        graph.capture_begin()
+        out = loop()
+        graph.capture_end()
+    torch.cuda.synchronize()
+    graph.replay()
+    nearness.check(out, x, 1e-5)
+    again = out.clone()
+    for _ in range(100):
+        out.fill_(torch.nan)
+        graph.replay()
+        assert torch.equal(out, again)
 
 
 @needs_hopper

@@ -9,9 +9,11 @@ import torch
 from golden import needs_golden, relative_error
 from test_smolvla import CASES, case, inputs_of, policy, steps_of
 
+from phyai_ros.engine.kernels import flow_step
+from phyai_ros.engine.kernels.flow_step import Step
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.smolvla.model import SmolVlaInputs, SmolVlaModel
-from phyai_ros.engine.solver import flow_backward
+from phyai_ros.engine.solver import RtcIdentity, flow_backward
 
 
 @torch.inference_mode()
@@ -26,6 +28,21 @@ def test_against_the_fixtures(name):
     fused = policy().adapter.model.fused(Operators())
     found = answer(fused, inputs_of(case(name)), case(name)["noise"], steps_of(name))
     assert relative_error(found, case(name)["actions"]) < 1e-5
+
+
+@needs_golden
+@torch.inference_mode()
+def test_a_step_that_the_last_pass_takes_along():
+    fused, data = policy().adapter.model.fused(Operators()), case(CASES[0])
+    inputs, constants = inputs_of(data), fused.constants(10)
+    prefix, x = fused.prefix(inputs, fused.vision(inputs)), data["noise"]
+    guide = RtcIdentity(torch.randn_like(x), torch.rand_like(x[..., :1]))
+    for step in range(3):
+        numbers = Step(-1.0, 0.7, 1.9, 10)
+        v = fused.predict(x, step, prefix, constants)
+        expected = flow_step.reference(x, v, guide.target, guide.weights, **numbers._asdict())
+        x = fused.advance(x, step, prefix, constants, guide, numbers)
+        assert torch.equal(x, expected)
 
 
 @needs_golden

@@ -7,9 +7,30 @@ x_next = x + (u + w (Y - (x + (1 - tau) u)) W) / steps
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 from phyai_ros.engine.kernels._triton import jit, tl
+
+
+class Step(NamedTuple):
+    """A step's numbers. sign: of a velocity towards the actions; rest: 1 - tau; pull: w; steps: how
+    many there are."""
+
+    sign: float
+    rest: float
+    pull: float
+    steps: int
+
+
+class Euler(NamedTuple):
+    """What a step takes beside the velocity: x, target (Y) and weights (W), of one shape."""
+
+    x: torch.Tensor
+    target: torch.Tensor
+    weights: torch.Tensor
+    step: Step
 
 
 def reference(
@@ -23,10 +44,17 @@ def reference(
     pull: float,
     steps: int,
 ) -> torch.Tensor:
-    """x, v: one shape; target (Y), weights (W): broadcast to it. rest: 1 - tau. pull: w.
+    """x, v: one shape; target (Y), weights (W): broadcast to it; the numbers: ``Step``.
     -> x_next."""
     u = sign * v
     return x + (u + pull * ((target - (x + rest * u)) * weights)) / steps
+
+
+@jit
+def stepped(x, v, target, weight, sign, rest, pull, inverse):
+    """inverse: 1 / steps."""
+    u = sign * v
+    return x + (u + pull * ((target - (x + rest * u)) * weight)) * inverse
 
 
 @jit
@@ -40,11 +68,10 @@ def flow_step_kernel(
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
     x = tl.load(x_ptr + i, mask=inside, other=0.0)
-    u = sign * tl.load(v_ptr + i, mask=inside, other=0.0)
+    v = tl.load(v_ptr + i, mask=inside, other=0.0)
     y = tl.load(target_ptr + i, mask=inside, other=0.0)
     w = tl.load(weights_ptr + i, mask=inside, other=0.0)
-    out = x + (u + pull * ((y - (x + rest * u)) * w)) * inverse
-    tl.store(out_ptr + i, out, mask=inside)
+    tl.store(out_ptr + i, stepped(x, v, y, w, sign, rest, pull, inverse), mask=inside)
 
 
 def fused(

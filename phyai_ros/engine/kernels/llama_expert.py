@@ -25,6 +25,7 @@ from phyai_ros.engine.kernels import (
     stream_linear,
 )
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form
+from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 
 _STEP = 256
@@ -187,19 +188,24 @@ class LlamaExpert:
         exists: torch.Tensor,
         own: Tables,
         apart: Tables,
+        *,
+        euler: Euler | None = None,
+        first: bool = True,
     ) -> torch.Tensor:
         """x [tokens, actions] float32, contiguous. hidden: of the hidden layer, whose activation is
         SiLU. past: of ``over``. exists: bool, of the prefix's keys and the own. own: rotation of
-        layers with own keys; apart: of the others. -> [tokens, out of ``leave``] float32.
+        layers with own keys; apart: of the others. -> [tokens, out of ``leave``] float32, or what
+        ``euler`` makes of that velocity.
 
         A request's keys, values, ``exists`` and tables are read by kernels that have not waited
-        for those in front. They are complete all the same: the first launch here is a plain one,
-        which begins when everything in front of it has ended, and what comes behind it begins
-        later.
+        for those in front. They are complete all the same: of a request's ``first`` call the first
+        launch is a plain one, which begins when everything in front of it has ended, and what comes
+        behind it begins later. Between the calls that follow nothing of this may be written.
         """
         rows, eps, copy, stream = self.tokens, self._eps, self._copy, self._x
         enter, bias = self._enter
-        split_linear.fused_rows(x, *hidden, out=self._split)
+        early = self._dependent and not first
+        split_linear.fused_rows(x, *hidden, out=self._split, dependent=early)
         enter(self._split, rows=rows, x=stream, out=copy, bias=bias, begins=True)
         for layer, here, (qkv, output, gate_up, down) in zip(
             self._layers, past, self._products, strict=True
@@ -214,7 +220,9 @@ class LlamaExpert:
             output(self._attended, rows=rows, x=stream, out=copy)
             gate_up(copy, rows=rows, out=self._hidden, scale=two, eps=eps)
             down(self._hidden, rows=rows, x=stream, out=copy)
-        return stream_linear.fused_out(stream, rows, *self._leave, eps, dependent=self._dependent)
+        return stream_linear.fused_out(
+            stream, rows, *self._leave, eps, euler=euler, dependent=self._dependent
+        )
 
 
 def reference(

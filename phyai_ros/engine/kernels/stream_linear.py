@@ -1,14 +1,16 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The narrow linear maps at both ends of a residual stream in groups (``regroup``): action vectors
-in, and behind the last norm out. Float32, few rows; a block takes one row and some columns."""
+in, and behind the last norm out, with the Euler step that follows. Float32, few rows; a block takes
+one row and some columns."""
 
 from __future__ import annotations
 
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.kernels import regroup
+from phyai_ros.engine.kernels import flow_step, regroup
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.flow_step import Euler, stepped
 from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_groups
 from phyai_ros.engine.kernels.regroup import fragment_at, group_at
 
@@ -22,12 +24,17 @@ def reference_into(
 
 
 def reference_out(
-    stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float
-) -> torch.Tensor:
+    stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float,
+    euler: Euler | None = None,
+) -> torch.Tensor:  # fmt: skip
     """stream: groups of ``width`` columns; weight [N, width], bias [N]: what the norm multiplies
-    and adds is in them. -> x / rms(x) W^T + bias [rows, N]."""
+    and adds is in them. -> v = x / rms(x) W^T + bias [rows, N], or what ``euler`` makes of that
+    velocity."""
     x = from_groups(stream, rows)
-    return F.linear(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps), weight, bias)
+    v = F.linear(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps), weight, bias)
+    if euler is None:
+        return v
+    return flow_step.reference(euler.x, v, euler.target, euler.weights, **euler.step._asdict())
 
 
 @jit
@@ -65,8 +72,9 @@ def into_kernel(
 
 @jit
 def out_kernel(
-    stream_ptr, w_ptr, bias_ptr, out_ptr, N, width, eps,
-    WIDE: tl.constexpr, COLUMNS: tl.constexpr, PDL: tl.constexpr,
+    stream_ptr, w_ptr, bias_ptr, out_ptr, x_ptr, target_ptr, weights_ptr, N, width, eps,
+    sign, rest, pull, inverse_steps,
+    WIDE: tl.constexpr, COLUMNS: tl.constexpr, EULER: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -82,7 +90,13 @@ def out_kernel(
     x = tl.load(stream_ptr + group_at(row, k), mask=k < width, other=0.0)
     inverse = tl.rsqrt(tl.sum(x * x, 0) / width + eps)
     y = tl.sum(w * x[None, :], 1) * inverse + bias
-    tl.store(out_ptr + row * N + columns, y, mask=inside)
+    at = row * N + columns
+    if EULER:
+        begin = tl.load(x_ptr + at, mask=inside, other=0.0)
+        target = tl.load(target_ptr + at, mask=inside, other=0.0)
+        weight = tl.load(weights_ptr + at, mask=inside, other=0.0)
+        y = stepped(begin, y, target, weight, sign, rest, pull, inverse_steps)
+    tl.store(out_ptr + at, y, mask=inside)
 
 
 def fits(weight: torch.Tensor) -> bool:
@@ -115,16 +129,18 @@ def fused_into(
 
 def fused_out(
     stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float, *,
-    dependent: bool = False,
+    euler: Euler | None = None, dependent: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """``reference_out`` in one launch."""
+    """``reference_out`` in one launch; euler's tensors contiguous."""
     n, width = weight.shape
     out = torch.empty(rows, n, dtype=stream.dtype, device=stream.device)
     wide = power_of_two(width)
     columns = max(1, min(power_of_two(n), 4096 // wide))
     options = {"launch_pdl": True} if dependent else {}
+    given = (out, out, out) if euler is None else euler[:3]
+    sign, rest, pull, steps = (0.0, 0.0, 0.0, 1) if euler is None else euler.step
     out_kernel[(rows, -(-n // columns))](
-        stream, weight, bias, out, n, width, eps,
-        WIDE=wide, COLUMNS=columns, PDL=dependent, num_warps=4, **options,
+        stream, weight, bias, out, *given, n, width, eps, sign, rest, pull, 1.0 / steps,
+        WIDE=wide, COLUMNS=columns, EULER=euler is not None, PDL=dependent, num_warps=4, **options,
     )  # fmt: skip
     return out

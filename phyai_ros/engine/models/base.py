@@ -22,6 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from phyai_ros.engine.kernels.flow_step import Step
+from phyai_ros.engine.solver import RtcIdentity
 from phyai_ros.engine.types import Observation, PolicySpec
 
 
@@ -45,6 +47,23 @@ class CommittingModel(Model, Protocol):
 
     def commit(self, prefix: Any, committed: torch.Tensor) -> Any:
         """prefix for chunks whose rows ``committed`` (bool [B, horizon]) hold clean actions."""
+        ...
+
+
+class AdvancingModel(Model, Protocol):
+    """A fused model that takes a flow's Euler step along in its last pass."""
+
+    def advance(
+        self,
+        x: torch.Tensor,
+        step: int,
+        prefix: Any,
+        constants: Any,
+        guide: RtcIdentity,
+        numbers: Step,
+    ) -> torch.Tensor:
+        """x at denoising step ``step`` -> x at the next, float32: ``flow_step`` of ``predict``, for
+        steps in their order."""
         ...
 
 

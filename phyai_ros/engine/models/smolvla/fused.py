@@ -14,12 +14,14 @@ from typing import NamedTuple, cast
 import torch
 from torch.nn import functional as F
 
+from phyai_ros.engine.kernels.flow_step import Euler, Step
 from phyai_ros.engine.kernels.llama_expert import Layer, Tables
 from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.smolvla.backbone import Connector, VisionLayer, periods
 from phyai_ros.engine.models.smolvla.fused_expert import FusedExpert, FusedPrefix, packed
 from phyai_ros.engine.models.smolvla.fused_language import FusedLanguage
 from phyai_ros.engine.models.smolvla.model import SmolVlaInputs, SmolVlaModel
+from phyai_ros.engine.solver import RtcIdentity
 
 _TILE = 64
 
@@ -158,7 +160,21 @@ class FusedSmolVla:
     ) -> torch.Tensor:
         """Velocity [B, H, max_action_dim], noise minus actions."""
         hidden = constants.enter, constants.time[step]
-        return self._expert(x.flatten(0, 1), hidden, prefix, constants.rows).view(x.shape)
+        v = self._expert(x.flatten(0, 1), hidden, prefix, constants.rows, first=step == 0)
+        return v.view(x.shape)
+
+    def advance(
+        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: FusedConstants,
+        guide: RtcIdentity, numbers: Step,
+    ) -> torch.Tensor:  # fmt: skip
+        """``base.AdvancingModel``."""
+        hidden = constants.enter, constants.time[step]
+        at, target, weights = (
+            t.expand_as(x).contiguous().flatten(0, 1) for t in (x, guide.target, guide.weights)
+        )
+        euler = Euler(at, target, weights, numbers)
+        y = self._expert(euler.x, hidden, prefix, constants.rows, first=step == 0, euler=euler)
+        return y.view(x.shape)
 
 
 def _vision(layer: VisionLayer) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from phyai_ros.engine.kernels import llama_expert
+from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.llama_expert import Layer, Linear, LlamaExpert, Past, Tables
 from phyai_ros.engine.layers.clusters import Clusters
 from phyai_ros.engine.layers.select import FastOperators, Operators
@@ -70,24 +71,31 @@ class FusedExpert:
         return self.clusters.attempt(lambda: kernels.over(*rows))
 
     def __call__(
-        self, x: torch.Tensor, hidden: Linear, prefix: FusedPrefix, rows: Tables
-    ) -> torch.Tensor:
+        self, x: torch.Tensor, hidden: Linear, prefix: FusedPrefix, rows: Tables, *,
+        first: bool, euler: Euler | None = None,
+    ) -> torch.Tensor:  # fmt: skip
         """x [B tokens, actions]. hidden: the time MLP's first layer, folded, with a step's time in
-        its bias. rows: rotation of layers that do not attend to themselves. -> what ``leave`` makes
-        of the expert's rows, float32."""
+        its bias. rows: rotation of layers that do not attend to themselves. first: of a request's
+        steps. -> what ``leave`` makes of the expert's rows, float32, or what ``euler`` makes of
+        that velocity."""
         x = x.to(hidden[0].dtype)
         kernels, past = self.clusters.kernels, prefix.past
+
+        def layers(x: torch.Tensor) -> torch.Tensor:
+            v = self._by_operators(x, hidden, prefix, rows)
+            if euler is None:
+                return v
+            at, target, weights, step = euler
+            return self._operators.flow_step(at, v, target, weights, **step._asdict())
+
         if kernels is None or past is None:
-            return self._by_operators(x, hidden, prefix, rows)
+            return layers(x)
 
         def launches(x: torch.Tensor) -> torch.Tensor:
             own, apart = ((cos[0], sin[0]) for cos, sin in (prefix.positions, rows))
-            return kernels(x, hidden, past, prefix.joint[0], own, apart)
+            return kernels(x, hidden, past, prefix.joint[0], own, apart, euler=euler, first=first)
 
-        return self.clusters.faster(
-            self._operators, self._name(prefix), x, launches,
-            lambda x: self._by_operators(x, hidden, prefix, rows),
-        )  # fmt: skip
+        return self.clusters.faster(self._operators, self._name(prefix), x, launches, layers)
 
     def _name(self, prefix: FusedPrefix) -> str:
         (width, inner), keys = self._layers[0].down.shape, prefix.exists.shape[1]
