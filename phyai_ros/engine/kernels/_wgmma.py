@@ -44,3 +44,32 @@ DEV void {name}(float (&s)[{count}], {kind_of_a} a, u64 b) {{
 
 def _four(text: str, first: int) -> str:
     return ", ".join(text.format(first + i) for i in range(4))
+
+def product_shared(columns: int) -> str:
+    """CUDA C++ of ``product_shared(sum, a, b, more)``: as ``product``, with a descriptor for a as
+    well; where ``more`` is 0, what the sum was does not count."""
+    if columns % 8 or not 8 <= columns <= 256:
+        raise ValueError(f"a warpgroup's product has 8 to 256 columns in eights, not {columns}")
+    count = columns // 2
+    sums = ", ".join(f"%{i}" for i in range(count))
+    outputs = ", ".join(f'"+f"(s[{i}])' for i in range(count))
+
+    def text(kind: str) -> str:
+        return (
+            f'"{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; '
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} {{{sums}}}, "
+            f'%{count}, %{count + 1}, p, 1, 1, 0, 0; }}"'
+        )
+
+    return f"""
+DEV void product_shared(float (&s)[{count}], u64 a, u64 b, u32 more) {{
+  asm volatile(
+#if BF16
+      {text("bf16")}
+#else
+      {text("f16")}
+#endif
+      : {outputs}
+      : "l"(a), "l"(b), "r"(more));
+}}
+"""

@@ -27,6 +27,7 @@ from phyai_ros.engine.kernels import (
     gated_linear,
     gemma_expert,
     letterbox,
+    many_attention,
     patches,
     place_rows,
     prefix_places,
@@ -44,7 +45,8 @@ from phyai_ros.engine.layers.candidates import SKINNY, blocks_for, gated_tiles, 
 from phyai_ros.engine.layers.hopper import Hopper
 
 _log = logging.getLogger(__name__)
-LIBRARY = "library"
+LIBRARY, WARPGROUPS = "library", "warpgroups"
+"""Names of candidates; others are tiles. The latter is ``kernels/many_attention.py``."""
 _FEWEST = 8
 """Below so many rows nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
@@ -265,7 +267,11 @@ class FastOperators(Operators):
                 "exists": exists, "causal": causal, "own_last": own_last,
                 "first_alone": first_alone, "q_bias": q_bias,
             }  # fmt: skip
-            if choice == LIBRARY:
+            if choice == WARPGROUPS:
+                found = many_attention.attempted(q, key, value, dependent=self.dependent)
+                if found is not None:
+                    return found
+            if choice in (LIBRARY, WARPGROUPS):
                 return attention.reference(q, key, value, **options)
             if choice in more:
                 return self._hopper.attention(
@@ -292,6 +298,8 @@ class FastOperators(Operators):
                 if length < _FEWEST:
                     blocks = [Blocks(16, 64, 4), Blocks(16, 32, 4, 1)]
                 names = [LIBRARY, *map(_name, blocks), *more]
+                if exists is None and not causal and many_attention.fits(q, key, value):
+                    names.append(WARPGROUPS)
                 candidates = {c: (lambda i, c=c: run(c)) for c in names}
                 choice = self.table.measure(name, candidates, 1)
         return self._hopper.served(choice, more, LIBRARY, run)
