@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_uint, c_uint64, c_void_p
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +43,25 @@ def address(t: torch.Tensor | None) -> int:
 
 class CudaError(RuntimeError):
     """A source does not compile or a call of the driver failed."""
+
+
+class Attempt:
+    """Calls of kernels that have something else in their place. what: runs without them, in a
+    warning, which is told once; nothing is tried after it."""
+
+    def __init__(self, what: str):
+        self._what, self._refused = what, False
+
+    def __call__(self, launch: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+        """What ``launch`` gives; None where the compiler or the driver refuses it."""
+        if self._refused:
+            return None
+        try:
+            return launch()
+        except (OSError, CudaError) as error:
+            _log.warning("%s without its kernel for Hopper: %s", self._what, error)
+            self._refused = True
+            return None
 
 
 class _Attribute(ctypes.Structure):

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 from ctypes import c_float, c_uint, c_uint64
 from functools import lru_cache
 
@@ -16,7 +15,7 @@ from phyai_ros.engine.kernels._wgmma import product, product_shared
 from phyai_ros.engine.kernels.attention import reference
 
 __all__ = ["attempted", "fits", "fused", "reference"]
-_log = logging.getLogger(__name__)
+_attempt = _cuda.Attempt("attention of many queries runs")
 _D, _TILE = 64, 64
 _GROUPS = 5
 """Tiles of a block at most: as many warpgroups of 96 registers have room on a multiprocessor."""
@@ -106,17 +105,8 @@ def fused(
 def attempted(
     q: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, dependent: bool = False
 ) -> torch.Tensor | None:
-    """``fused``; None where compiler or driver refuses it, which is told once, and for what does
-    not fit: a choice may have been measured for other strides."""
-    if _refused or not fits(q, key, value):
+    """``fused``; None where compiler or driver refuse it, and for what does not fit: a choice may
+    have been measured for other strides."""
+    if not fits(q, key, value):
         return None
-    try:
-        return fused(q, key, value, dependent=dependent)
-    except (OSError, _cuda.CudaError) as error:
-        _log.warning("attention of many queries runs without its kernel for Hopper: %s", error)
-        _refused.append(error)
-        return None
-
-
-_refused: list[Exception] = []
-"""Why there is no kernel in this process."""
+    return _attempt(lambda: fused(q, key, value, dependent=dependent))

@@ -1,10 +1,14 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""What the selector measures: tiles of our products and of our attention."""
+"""What the selector measures: tiles of our products and of our attention, and their names."""
 
 from __future__ import annotations
 
+import torch
+
+from phyai_ros.engine.kernels import wide_product
 from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.skinny_linear import Tile
+from phyai_ros.engine.kernels.wide_product import Form
 
 SKINNY = 64
 """Rows up to which our products are offered most tiles: one of rows, each weight read once."""
@@ -49,6 +53,13 @@ def gated_tiles(rows: int) -> tuple[Tile, ...]:
     return GATED_TILES if rows <= SKINNY else _SOME_GATED if rows <= _SOME else ()
 
 
+def wide_forms(x: torch.Tensor, weight: torch.Tensor, *, gated: bool = False) -> list[Form]:
+    """For the rows that those few tiles are for."""
+    if not SKINNY < len(x) <= _SOME:
+        return []
+    return wide_product.forms(len(x), weight, gated=gated)
+
+
 _FEW = (
     Blocks(64, 64, 1), Blocks(16, 64, 1, 2, 4), Blocks(16, 256, 1, 1, 4), Blocks(32, 256, 1, 1, 4),
     Blocks(64, 256, 1, 1, 8), Blocks(32, 64, 1, 2, 4),
@@ -64,6 +75,8 @@ _MANY = (
     Blocks(64, 64, 1), Blocks(64, 64, 1, 3), Blocks(128, 64, 1, 2, 8), Blocks(64, 32, 1, 3, 4),
 )  # fmt: skip
 
+SINGLE = (Blocks(16, 64, 4), Blocks(16, 32, 4, 1))
+"""For a query or a few."""
 _AT_ONCE = (Blocks(32, 256, 1, 1, 4), Blocks(64, 256, 1, 1, 8), Blocks(64, 128, 1, 2, 4))
 """For few keys, of narrow heads: all, or half of them, in one step."""
 
@@ -77,3 +90,36 @@ def blocks_for(rows: int, keys: int, d: int, heads: int = 1) -> list[Blocks]:
     if heads * rows >= 8192:
         return [*(b for b in few if b.splits == 1), *_MANY[1:]]
     return [b for b in few if b.splits == 1 or (b.splits - 1) * b.keys < keys]
+
+
+# -- names in a table ------------------------------------------------------------------------------
+_WIDE = "wide"
+"""In front of a ``Form``'s numbers."""
+
+
+def dtype_of(x: torch.Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def key_of(op: str, x: torch.Tensor, weight: torch.Tensor) -> str:
+    return f"{op} {x.shape[0]}x{weight.shape[0]}x{weight.shape[1]} {dtype_of(x)}"
+
+
+def name_of(candidate: Tile | Blocks | Form) -> str:
+    numbers = "x".join(map(str, vars(candidate).values()))
+    return f"{_WIDE} {numbers}" if isinstance(candidate, Form) else numbers
+
+
+def tile_of(choice: str) -> Tile | None:
+    """None where it names something else."""
+    return Tile(*map(int, choice.split("x"))) if choice[0].isdigit() else None
+
+
+def blocks_of(choice: str) -> Blocks:
+    return Blocks(*map(int, choice.split("x")))
+
+
+def form_of(choice: str) -> Form | None:
+    """None where it names something else."""
+    kind, _, numbers = choice.partition(" ")
+    return Form(*map(int, numbers.split("x"))) if kind == _WIDE else None

@@ -36,17 +36,30 @@ from phyai_ros.engine.kernels import (
     row_linear,
     skinny_linear,
     token_rows,
+    wide_product,
 )
-from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
-from phyai_ros.engine.kernels.skinny_linear import Tile
+from phyai_ros.engine.kernels.wide_product import Form
 from phyai_ros.engine.layers import split_library, tune
-from phyai_ros.engine.layers.candidates import SKINNY, blocks_for, gated_tiles, tiles
+from phyai_ros.engine.layers.candidates import (
+    SINGLE,
+    SKINNY,
+    blocks_for,
+    blocks_of,
+    dtype_of,
+    form_of,
+    gated_tiles,
+    key_of,
+    name_of,
+    tile_of,
+    tiles,
+    wide_forms,
+)
 from phyai_ros.engine.layers.hopper import Hopper
 
 _log = logging.getLogger(__name__)
 LIBRARY, WARPGROUPS = "library", "warpgroups"
-"""Names of candidates; others are tiles. The latter is ``kernels/many_attention.py``."""
+"""Candidates; others are tiles. The latter is ``kernels/many_attention.py``."""
 _FEWEST = 8
 """Below so many rows nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
@@ -169,13 +182,12 @@ class FastOperators(Operators):
         activation: str = "",
     ) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
-            if choice == LIBRARY:
+            tile = tile_of(choice)
+            if tile is None:
                 return _library(x, w, bias, activation)
-            return skinny_linear.fused(
-                x, w, bias, activation, tile=_tile(choice), dependent=self.dependent
-            )
+            return skinny_linear.fused(x, w, bias, activation, tile=tile, dependent=self.dependent)
 
-        key = _key("linear" + (" " + activation if activation else ""), x, weight)
+        key = key_of("linear" + (" " + activation if activation else ""), x, weight)
         whole = [t for t in tiles(len(x)) if t.splits == 1]
         return run(self._product(key, run, whole, x, weight), weight)
 
@@ -187,7 +199,7 @@ class FastOperators(Operators):
         splits = split_library.fitting(x, weight)
         if not splits or bias is not None or len(x) <= SKINNY:
             return self.linear(x, weight, bias)
-        key = _key("branch", x, weight)
+        key = key_of("branch", x, weight)
 
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
             found = splits.get(choice)
@@ -209,28 +221,38 @@ class FastOperators(Operators):
 
     def linear_parts(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
-            if choice == LIBRARY:
+            found, tile = self._wide(choice, x, w), tile_of(choice)
+            if found is not None:
+                return found
+            if tile is None:
                 return F.linear(x, w)[None]
-            return skinny_linear.fused(
-                x, w, tile=_tile(choice), parts=True, dependent=self.dependent
-            )
+            return skinny_linear.fused(x, w, tile=tile, parts=True, dependent=self.dependent)
 
-        key = _key("parts", x, weight)
-        return run(self._product(key, run, tiles(len(x)), x, weight), weight)
+        offered = [*tiles(len(x)), *wide_forms(x, weight)]
+        return run(self._product(key_of("parts", x, weight), run, offered, x, weight), weight)
 
     def gated_linear(self, x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
-            if choice == LIBRARY:
-                return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
+            found, tile = self._wide(choice, x, w, activation), tile_of(choice)
+            if found is not None:
+                return found
             if choice in more:
                 return self._hopper.gated(choice, x, w, activation, dependent=self.dependent)
-            return gated_linear.fused(
-                x, w, activation, tile=_tile(choice), dependent=self.dependent
-            )
+            if tile is None:
+                return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
+            return gated_linear.fused(x, w, activation, tile=tile, dependent=self.dependent)
 
-        key, more = _key("gated", x, weight), self._hopper.gated_forms(x, weight)
-        choice = self._product(key, run, gated_tiles(len(x)), x, weight, halves=2, more=more)
+        key, more = key_of("gated", x, weight), self._hopper.gated_forms(x, weight)
+        offered = [*gated_tiles(len(x)), *wide_forms(x, weight, gated=True)]
+        choice = self._product(key, run, offered, x, weight, halves=2, more=more)
         return self._hopper.served(choice, more, LIBRARY, lambda c: run(c, weight))
+
+    def _wide(self, choice, x, weight, activation=""):
+        """None where that is not the choice, or there is no kernel after all."""
+        form = form_of(choice)
+        if form is None:
+            return None
+        return wide_product.attempted(x, weight, activation, form=form, dependent=self.dependent)
 
     def _product(self, key, run, offered, x, weight, halves=1, more=()):
         found = self.table.choices.get(key)
@@ -238,15 +260,14 @@ class FastOperators(Operators):
             return found
         (m, k), n = x.shape, weight.shape[0] // halves
         ours = m >= _FEWEST and x.dtype in (*_HALF, torch.float32)
-        fitting = [t for t in offered if t.fits(n, k)] if ours else []
-        names = [LIBRARY, *map(_name, fitting), *more]
+        fitting = [t for t in offered if isinstance(t, Form) or t.fits(n, k)] if ours else []
         if not self._tuning:
             return LIBRARY
-        if len(names) == 1:
-            self.table.choices[key] = LIBRARY
-            return LIBRARY
+        if not fitting and not more:
+            return self.table.choices.setdefault(key, LIBRARY)
         count = tune.copies(weight)
         weights = [weight, *(weight.clone() for _ in range(count - 1))]
+        names = [LIBRARY, *map(name_of, fitting), *more]
         candidates = {c: (lambda i, c=c: run(c, weights[i])) for c in names}
         return self.table.measure(key, candidates, count)
 
@@ -278,7 +299,7 @@ class FastOperators(Operators):
                     choice, q, key, value, exists=exists, dependent=self.dependent
                 )
             return attention.fused(
-                q, key, value, blocks=_blocks(choice), dependent=self.dependent, **options
+                q, key, value, blocks=blocks_of(choice), dependent=self.dependent, **options
             )
 
         batch, length, heads, d = q.shape[-4:]
@@ -287,17 +308,16 @@ class FastOperators(Operators):
             f"attention B{batch} T{length} H{heads}/{kv} d{d} L{-(-keys // 64) * 64} "
             f"{'alone ' if first_alone else ''}"
             f"{'masked ' if exists is not None else ''}{'causal ' if causal else ''}"
-            f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{_dtype(key)}"
+            f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{dtype_of(key)}"
         )
         more = [] if causal or own_last else self._hopper.attention_forms(q, key, value)
         choice = self.table.choices.get(name)
         if choice is None:
             choice = LIBRARY
             if self._tuning:
-                blocks = blocks_for(length * heads // kv, keys, d, batch * kv)
-                if length < _FEWEST:
-                    blocks = [Blocks(16, 64, 4), Blocks(16, 32, 4, 1)]
-                names = [LIBRARY, *map(_name, blocks), *more]
+                few = length < _FEWEST
+                blocks = SINGLE if few else blocks_for(length * heads // kv, keys, d, batch * kv)
+                names = [LIBRARY, *map(name_of, blocks), *more]
                 if exists is None and not causal and many_attention.fits(q, key, value):
                     names.append(WARPGROUPS)
                 candidates = {c: (lambda i, c=c: run(c)) for c in names}
@@ -335,23 +355,3 @@ def _probe(device: torch.device) -> None:
     given = [torch.ones(1, device=device) for _ in range(4)]
     flow_step.fused(*given, sign=1.0, rest=0.5, pull=0.0, steps=1)
     torch.cuda.synchronize(device)
-
-
-def _dtype(x: torch.Tensor) -> str:
-    return str(x.dtype).removeprefix("torch.")
-
-
-def _key(op: str, x: torch.Tensor, weight: torch.Tensor) -> str:
-    return f"{op} {x.shape[0]}x{weight.shape[0]}x{weight.shape[1]} {_dtype(x)}"
-
-
-def _name(tile: Tile | Blocks) -> str:
-    return "x".join(map(str, vars(tile).values()))
-
-
-def _tile(choice: str) -> Tile:
-    return Tile(*map(int, choice.split("x")))
-
-
-def _blocks(choice: str) -> Blocks:
-    return Blocks(*map(int, choice.split("x")))
