@@ -2,6 +2,8 @@
 """Products of some hundred rows against their float64 twins. Needs a Hopper GPU, but for which
 forms are offered."""
 
+from itertools import product
+
 import nearness
 import pytest
 import torch
@@ -28,8 +30,9 @@ def check(found, expected, tolerance):
 def test_parts(rand, dtype, dependent, m, n, k):
     x, weight = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=k**-0.5)
     expected = skinny_linear.reference_parts(x.double(), weight.double())[0]
-    every = [Form(c, s) for c in (64, 80, 96, 128) for s in (1, 3, 4, 5) if Form(c, s).fits(n, k)]
-    assert every
+    shapes = product((64, 80, 96, 128), (1, 3, 4, 5), (1, 2))
+    every = [form for shape in shapes if (form := Form(*shape)).fits(n, k)]
+    assert {form.sharing for form in every} == {1, 2}
     for form in every:
         found = wide_product.fused(x, weight, form=form, dependent=dependent)
         assert found.shape == (form.splits, m, n)
@@ -43,22 +46,24 @@ def test_parts(rand, dtype, dependent, m, n, k):
 def test_gated(rand, dtype, activation, m, n, k):
     x, weight = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=k**-0.5)
     expected = gated_linear.reference(x.double(), weight.double(), activation)
-    every = [Form(c) for c in (64, 80) if Form(c).fits(n, k)]
-    assert every
+    every = [form for c, s in product((64, 80), (1, 2)) if (form := Form(c, 1, s)).fits(n, k)]
+    assert {form.sharing for form in every} == {1, 2}
     for form in every:
         check(wide_product.fused(x, weight, activation, form=form), expected, NEAR[dtype])
 
 
 @needs_hopper
-def test_the_same_bits_in_a_chain_of_early_launches(rand):
+@pytest.mark.parametrize("sharing", [1, 2])
+def test_the_same_bits_in_a_chain_of_early_launches(rand, sharing):
     """x comes from the product right in front, in a captured graph."""
     x = rand(241, 960, dtype=torch.bfloat16)
     gates, back = (rand(n, k, dtype=torch.bfloat16, scale=k**-0.5)
                    for n, k in ((5120, 960), (960, 2560)))  # fmt: skip
 
     def chain(dependent):
-        h = wide_product.fused(x, gates, "silu", form=Form(80), dependent=dependent)
-        return wide_product.fused(h, back, form=Form(80, 5), dependent=dependent)
+        forms = Form(80, 1, sharing), Form(80, 5, sharing)
+        h = wide_product.fused(x, gates, "silu", form=forms[0], dependent=dependent)
+        return wide_product.fused(h, back, form=forms[1], dependent=dependent)
 
     first = chain(False)
     chain(True)

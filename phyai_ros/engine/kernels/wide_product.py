@@ -9,6 +9,7 @@ import ctypes
 from ctypes import c_uint, c_uint64
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import torch
 
@@ -25,10 +26,12 @@ _COLUMNS = (64, 80, 96, 128)
 
 @dataclass(frozen=True)
 class Form:
-    """columns of a block, gates and ups counted together; splits of the depth."""
+    """columns of a block, gates and ups counted together; splits of the depth; sharing: blocks of a
+    cluster, 1 or 2, which bring x for each other."""
 
     columns: int
     splits: int = 1
+    sharing: int = 1
 
     def stages(self, k: int) -> int:
         """Of x, 64 columns each, as many as there is room for beside all weights of a block."""
@@ -43,11 +46,11 @@ class Form:
 
     def fits(self, n: int, k: int) -> bool:
         """n: all rows of a weight [n, k]."""
-        whole = n % self.columns == 0 == k % (_CHUNK * self.splits)
+        whole = n % (self.columns * self.sharing) == 0 == k % (_CHUNK * self.splits)
         return whole and self.stages(k) >= min(3, k // self.splits // _CHUNK)
 
 
-def forms(m: int, weight: torch.Tensor, *, gated: bool = False, most: int = 3) -> list[Form]:
+def forms(m: int, weight: torch.Tensor, *, gated: bool = False, most: int = 4) -> list[Form]:
     """What is worth measuring for m rows: all blocks at once, as many as there are. Nothing where
     the kernel was not written for this weight."""
     if weight.dtype not in (torch.float16, torch.bfloat16) or not _cuda.is_hopper(weight.device):
@@ -61,12 +64,12 @@ def arranged(m: int, n: int, k: int, processors: int, *, gated: bool = False) ->
     """Forms for m rows and a weight [n, k], the most blocks first."""
     row_tiles = -(-m // _ROWS)
     found = {}
-    for columns in _COLUMNS:
+    for columns, sharing in product(_COLUMNS, (2, 1)):
         for splits in (1,) if gated else range(1, 9):
-            form = Form(columns, splits)
+            form = Form(columns, splits, sharing)
             if form.fits(n, k):
                 found[form] = n // columns * splits * row_tiles
-    ranked = sorted(found, key=lambda f: (found[f], -f.splits), reverse=True)
+    ranked = sorted(found, key=lambda f: (found[f], -f.splits, f.sharing), reverse=True)
     return [f for f in ranked if processors // 3 <= found[f] <= processors]
 
 
@@ -86,11 +89,12 @@ def _kernel(
         "wide_product", _FILES,
         {
             "COLUMNS": form.columns, "DEPTH": k // form.splits, "SPLITS": form.splits,
-            "STAGES": form.stages(k), "GATED": int(bool(activation)),
+            "SHARING": form.sharing, "STAGES": form.stages(k), "GATED": int(bool(activation)),
             "ACTIVATION": _ACTIVATIONS.get(activation, 0), "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent),
         },
-        cluster=1, threads=256, shared=form.shared(k), products=(product_shared(form.columns),),
+        cluster=form.sharing, threads=256, shared=form.shared(k),
+        products=(product_shared(form.columns),),
     )  # fmt: skip
 
 
@@ -112,7 +116,13 @@ def fused(
     else:
         out = torch.empty(form.splits, m, n, dtype=torch.float32, device=x.device)
     box = form.columns // 2 if activation else form.columns
-    given = _Given(_cuda.tensor_map(x, _ROWS), _cuda.tensor_map(weight, box), out.data_ptr(), m, n)
+    given = _Given(
+        _cuda.tensor_map(x, _ROWS // form.sharing),
+        _cuda.tensor_map(weight, box),
+        out.data_ptr(),
+        m,
+        n,
+    )
     kernel = _kernel(form, k, activation, x.dtype, dependent, x.get_device())
     blocks = n // form.columns * form.splits * -(-m // _ROWS)
     kernel.launch(blocks, given, dependent=dependent)

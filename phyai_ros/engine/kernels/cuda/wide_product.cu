@@ -2,14 +2,17 @@
 //
 // y = x W^T for some hundred rows: a block makes COLUMNS columns of 128 rows over its share of the
 // depth, each of two warpgroups 64 rows. All of its weights are asked for at once, before the kernel
-// in front has ended; x comes behind, 64 columns of it at a time.
+// in front has ended; x comes behind, 64 columns of it at a time. Two blocks of a cluster, for columns
+// side by side, bring half of x each for both: what all blocks together read of it from L2 is what
+// limits them.
 //
-// Defined outside: COLUMNS, DEPTH (a multiple of 64), SPLITS of the depth, STAGES (of x, DEPTH / 64 at
-// most), GATED with ACTIVATION (of COLUMNS rows of W half are gates, half ups -> act(gate) up, in 16
+// Defined outside: COLUMNS, DEPTH (a multiple of 64), SPLITS of the depth, SHARING (blocks of a
+// cluster, 1 or 2), STAGES (of x, DEPTH / 64 at most), GATED with ACTIVATION (of COLUMNS rows of W half are gates, half ups -> act(gate) up, in 16
 // bits; else parts of the sum over the depth, in float32).
 
 #define GROUPS 2
 #define ROWS (GROUPS * 64)
+#define SHARE (ROWS / SHARING)  // rows of x that a block brings
 #define CHUNKS (DEPTH / 64)
 #define BOX_ROWS (GATED ? COLUMNS / 2 : COLUMNS)
 #define CHUNK_BYTES (COLUMNS * 128)
@@ -23,13 +26,25 @@ static_assert(DEPTH % 64 == 0 && BOX_ROWS % 8 == 0 && STAGES <= CHUNKS, "whole b
 static_assert(!GATED || SPLITS == 1, "an activation needs the whole sum");
 
 struct Given {
-  TensorMap x, weights;  // [rows, K], boxes of ROWS rows; [N, K], boxes of BOX_ROWS rows
+  TensorMap x, weights;  // [rows, K], boxes of SHARE rows; [N, K], boxes of BOX_ROWS rows
   void* out;             // parts [SPLITS, rows, N], or [rows, N / 2]
   u32 rows, n;
 };
 
 DEV void bar_arrive(u32 bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+// At the barrier of another block of the cluster, of which `remote` gives the address.
+DEV void bar_arrive_remote(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+// fetch_box to the same place of both blocks of a cluster, each of which counts the bytes.
+DEV void fetch_box_for_both(u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(bar), "h"((u16)3)
+      : "memory");
 }
 // All groups of products but the last are done.
 DEV void products_wait_but_one() {
@@ -46,17 +61,30 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
   const u32 start = shared_of(memory), stages = start + STAGES_AT, weights_there = start + BARS;
   const u32 full = weights_there + 8, read = full + STAGES * 8;
 
-  auto ask = [&](u32 chunk) {  // for columns of x
-    u32 bar = full + chunk % STAGES * 8;
+  auto ask = [&](u32 chunk) {  // for columns of x, of which the other block asks for half as well
+    u32 bar = full + chunk % STAGES * 8, column = split * DEPTH + chunk * 64;
+    u32 to = stages + chunk % STAGES * STAGE_BYTES;
     bar_expect(bar, STAGE_BYTES);
-    fetch_box(stages + chunk % STAGES * STAGE_BYTES, &g.x, split * DEPTH + chunk * 64, first, bar);
+#if SHARING == 1
+    fetch_box(to, &g.x, column, first, bar);
+#else
+    u32 own = cluster_rank() * SHARE;
+    fetch_box_for_both(to + own * 128, &g.x, column, first + own, bar);
+#endif
+  };
+  auto release = [&](u32 chunk) {  // what a warp has read
+    u32 bar = read + chunk % STAGES * 8;
+    if (lane == 0) bar_arrive(bar);
+#if SHARING == 2
+    if (lane == 0) bar_arrive_remote(remote(bar, cluster_rank() ^ 1));
+#endif
   };
   if (threadIdx.x == 0) {
     bar_init(weights_there, 1);
 #pragma unroll
     for (u32 i = 0; i < STAGES; i++) {
       bar_init(full + i * 8, 1);
-      bar_init(read + i * 8, GROUPS * 4);  // warps
+      bar_init(read + i * 8, SHARING * GROUPS * 4);  // warps
     }
     bars_made();
     bar_expect(weights_there, CHUNKS * CHUNK_BYTES);
@@ -70,7 +98,13 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
     prefetch_map(&g.x);
   }
   next_may_start();
-  __syncthreads();  // barriers are made
+  // Barriers are made, the other block's too.
+#if SHARING == 1
+  __syncthreads();
+#else
+  cluster_arrive_relaxed();
+  cluster_wait();
+#endif
   others_done();
   if (threadIdx.x == 0)
     for (u32 i = 0; i < STAGES; i++) ask(i);
@@ -89,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
     products_commit();
     if (STAGES < CHUNKS && chunk > 0) {
       products_wait_but_one();  // the stage in front has been read
-      if (lane == 0) bar_arrive(read + (chunk - 1) % STAGES * 8);
+      release(chunk - 1);
       if (threadIdx.x == 0 && chunk - 1 + STAGES < CHUNKS) {
         bar_wait(read + (chunk - 1) % STAGES * 8, (chunk - 1) / STAGES & 1);
         ask(chunk - 1 + STAGES);
@@ -99,6 +133,9 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
   }
   products_wait();
   hold(sum);
+#if SHARING == 2
+  cluster_arrive();  // nothing of the other block's comes here any more, once it has been here too
+#endif
 
   const u32 row = first + group * 64 + (tid >> 5) * 16 + (lane >> 2);
 #pragma unroll
@@ -123,4 +160,8 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
       *(Float2*)(to + i * 8) = {sum[i * 4 + h * 2], sum[i * 4 + h * 2 + 1]};
 #endif
   }
+#if SHARING == 2
+  __syncwarp();
+  cluster_wait();
+#endif
 }
