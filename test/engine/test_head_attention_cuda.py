@@ -6,9 +6,9 @@ import pytest
 import torch
 from hopper import DEVICE, check_early_attention, needs_hopper
 
-from phyai_ros.engine.kernels import head_attention
+from phyai_ros.engine.kernels import cluster_product, head_attention, regroup
 from phyai_ros.engine.kernels.fragments import from_fragments, into_fragments
-from phyai_ros.engine.kernels.head_attention import HeadAttention
+from phyai_ros.engine.kernels.head_attention import HeadAttention, Queries, Turn
 
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
@@ -46,7 +46,7 @@ class Case:
         expected = from_fragments(twin, rows)
         for head in range(self.heads):
             columns = slice(head * self.d, (head + 1) * self.d)
-            nearness.check(found[:, columns], expected[:, columns], TOLERANCE[self.q.dtype])
+            nearness.check(found[:, columns], expected[:, columns], TOLERANCE[self.out.dtype])
 
 
 @needs_hopper
@@ -120,6 +120,43 @@ def test_the_same_bits_in_a_chain_of_early_launches(rand):
     kernel = case.kernel()
     live = (case.q, case.key, case.value)
     check_early_attention(case, live, lambda out: kernel(case.q, out=out), 41)
+
+
+@needs_hopper
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "keys", "width", "d"),
+    [(50, 241, 768, 64), (1, 64, 768, 64), (64, 448, 768, 64), (41, 160, 512, 48)],
+)
+def test_queries_made_of_a_stream(rand, dtype, dependent, rows, keys, width, d):
+    case = Case(rand, keys, rows, d=d, heads=15, key_heads=5, dtype=dtype, missing=0.1)
+    _, copy = regroup.reference_into(rand(rows, width), dtype)
+    weight = rand(15 * d, width, dtype=dtype, scale=width**-0.5)
+    queries = Queries(1 + rand(width, scale=0.2), weight)
+    angle = rand(rows, d // 2)
+    turn = Turn(*(torch.cat([f, f], -1) for f in (angle.cos(), angle.sin())), 1e-5)
+    kernel = case.kernel(queries=queries, dependent=dependent)
+    kernel(copy, out=case.out, rows=rows, exists=case.exists, turn=turn)
+    case.q = head_attention.reference_queries(copy.double(), rows, queries, turn, d)
+    case.check()
+    with pytest.raises(ValueError, match="a stream of"):
+        kernel(copy, out=case.out, rows=rows, exists=case.exists)
+
+
+def test_the_twin_of_queries_is_norm_product_and_rotation():
+    """Against the twin of the launch that it stands for."""
+    rows, width, d, heads = 5, 64, 16, 3
+    _, copy = regroup.reference_into(torch.randn(rows, width).double(), torch.float64)
+    queries = Queries(torch.rand(width), torch.randn(heads * d, width).double())
+    angle = torch.randn(rows, d // 2)
+    cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
+    found = head_attention.reference_queries(copy, rows, queries, Turn(cos, sin, 1e-3), d)
+    form = cluster_product.Form(heads * d, width, 1, 1, 8, "rope", "rms", d=d, heads=heads, kv=0)
+    expected, *_ = cluster_product.reference(
+        copy, queries.weight, form, rows=rows, scale=queries.scale, cos=cos, sin=sin, eps=1e-3
+    )
+    torch.testing.assert_close(found, expected)
 
 
 def test_sizes_that_do_not_fit_are_refused():

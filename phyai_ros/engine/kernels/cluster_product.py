@@ -197,11 +197,11 @@ def reference(
     assert cos is not None
     assert sin is not None
     q, k, v = y.view(rows, -1, form.d).split((form.heads, form.kv, form.kv), dim=1)
-    q, k = (_rotate(t, cos.to(wide), sin.to(wide)) for t in (q, k))
+    q, k = (rotated(t, cos.to(wide), sin.to(wide)) for t in (q, k))
     return q.flatten(1), k.flatten(1), v.flatten(1)
 
 
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """x [rows, heads, d], half-split layout."""
     one, two = x.chunk(2, dim=-1)
     return x * cos[:, None] + torch.cat([-two, one], dim=-1) * sin[:, None]

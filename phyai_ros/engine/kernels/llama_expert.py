@@ -1,7 +1,8 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """All layers of a Llama-like action expert over one request's few rows, five launches a layer, on
 Hopper (``cluster_product``, ``head_attention``). A layer attends to a prefix and to its own rows,
-causally, or to a prefix alone. A layer in float32 stands in front of them, a projection behind.
+causally, or to a prefix alone, in four launches then, for attention makes the queries. A layer in
+float32 stands in front of them, a projection behind.
 
 Rows stay in the kernels' orders from the first layer to the last, as in ``gemma_expert``.
 """
@@ -26,7 +27,7 @@ from phyai_ros.engine.kernels import (
 )
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form
 from phyai_ros.engine.kernels.flow_step import Euler
-from phyai_ros.engine.kernels.head_attention import HeadAttention
+from phyai_ros.engine.kernels.head_attention import HeadAttention, Queries, Turn
 
 _STEP = 256
 """Attention's columns are filled to a multiple of this, so that four blocks can share them."""
@@ -64,9 +65,11 @@ class Layer(NamedTuple):
 
 class Past(NamedTuple):
     """Attention over one layer's cache, and the rows [tokens, kv d] that the layer's own keys and
-    values are written to, where it makes them."""
+    values are written to, where it makes them. queries: whether attention makes them as well, of a
+    layer that makes nothing else, so that it takes the stream's copy."""
 
     attend: HeadAttention
+    queries: bool
     key: torch.Tensor | None = None
     value: torch.Tensor | None = None
 
@@ -170,14 +173,18 @@ class LlamaExpert:
         past = []
         for layer, key, value in zip(self._layers, keys, values, strict=True):
             own = self.tokens if layer.own else 0
-            if not head_attention.fits(self._d, len(key), self.tokens, key.dtype, key.device, own):
+            sizes = self._d, len(key), self.tokens, key.dtype, key.device, own
+            if not head_attention.fits(*sizes):
                 return None
+            queries = None
+            if not own and head_attention.fits(*sizes, width=layer.qkv.shape[1]):
+                queries = Queries(layer.norms[0], layer.qkv)
             attend = HeadAttention(
                 key, value, self._d, constant=True, own=own, causal=layer.own, fragments=True,
-                dependent=self._dependent,
+                queries=queries, dependent=self._dependent,
             )  # fmt: skip
             rows = (key[-own:], value[-own:]) if own else ()
-            past.append(Past(attend, *rows))
+            past.append(Past(attend, queries is not None, *rows))
         return past
 
     def __call__(
@@ -212,11 +219,15 @@ class LlamaExpert:
         ):
             one, two = layer.norms
             cos, sin = own if layer.own else apart
-            qkv(
-                copy, rows=rows, out=self._queries, scale=one, eps=eps, key=here.key,
-                value=here.value, cos=cos, sin=sin,
-            )  # fmt: skip
-            here.attend(self._queries, out=self._attended, rows=rows, exists=exists)
+            if here.queries:
+                turn = Turn(cos, sin, eps)
+                here.attend(copy, out=self._attended, rows=rows, exists=exists, turn=turn)
+            else:
+                qkv(
+                    copy, rows=rows, out=self._queries, scale=one, eps=eps, key=here.key,
+                    value=here.value, cos=cos, sin=sin,
+                )  # fmt: skip
+                here.attend(self._queries, out=self._attended, rows=rows, exists=exists)
             output(self._attended, rows=rows, x=stream, out=copy)
             gate_up(copy, rows=rows, out=self._hidden, scale=two, eps=eps)
             down(self._hidden, rows=rows, x=stream, out=copy)

@@ -8,60 +8,12 @@
 // Boxes are 64 keys of 64 columns. With heads of 48 a box ends in 16 columns of the next head: no step
 // of the scores reads them, nor do the values'.
 //
+// Where WIDTH is not 0, what comes in is a residual stream's copy, and each block makes its own
+// queries: behind an RMS norm, by the head's rows of a weight, rotated. Each warp has a share of the
+// depth. That is a launch less, where nothing but queries is to be made.
+//
 // Defined outside: D (a multiple of 16, 64 at most), PREFIX and OWN (multiples of 64), CAUSAL (query t
-// sees the own keys up to t), FRAGMENTS (the queries' order, else rows).
-
-#define WARPS 4
-#define STEPS (D / 16)  // of 16 columns
-#define KEYS (PREFIX + OWN)
-#define SHARE (KEYS / WARPS)  // a warp's
-#define BOX_BYTES (64 * 128)
-#define SIDE_BYTES (KEYS * 128)  // of keys, and of values behind them
-#define PART_BYTES (STEPS * 1024)
-
-static_assert(D % 16 == 0 && D <= 64, "a head is one box");
-static_assert(PREFIX % 64 == 0 && OWN % 64 == 0 && KEYS > 0, "each warp has whole steps");
-static_assert(STEPS <= WARPS, "a warp joins one step");
-
-struct Given {
-  TensorMap prefix_keys, prefix_values;  // [prefix, key heads x D]
-  TensorMap own_keys, own_values;        // [own, key heads x D]
-  const u16* q;                          // fragments, or [rows, stride]
-  u16* out;          // fragments; threads whose rows are both missing write nothing
-  const u8* exists;  // [prefix + own], which there are; null: all
-  u32 stride, rows, prefix, own, sharing;  // sharing: query heads of a key head
-  float scale;                             // D^-0.5 log2(e)
-};
-
-// Four 8 x 8 matrices, each lane the address of a row of one.
-DEV void load_matrices(u32 (&to)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-DEV void load_transposed(u32 (&to)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-// sum[16 x 8] += a[16 x 16] b[16 x 8]
-DEV void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-#if BF16
-#define KIND "bf16"
-#else
-#define KIND "f16"
-#endif
-  asm("mma.sync.aligned.m16n8k16.row.col.f32." KIND "." KIND ".f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-// 16 bytes of a key's columns, as boxes are left by the copy engine.
-DEV u32 piece(u32 side, u32 key, u32 sixteenth) {
-  return side + key * 128 + ((sixteenth ^ (key & 7)) << 4);
-}
+// sees the own keys up to t), FRAGMENTS (the queries' order, else rows), WIDTH (a multiple of 64; 0).
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     head_attention(const __grid_constant__ Given g) {
@@ -69,8 +21,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
   const u32 warp = threadIdx.x >> 5, lane = threadIdx.x & 31, quad = lane & 3;
   const u32 tiles = (g.rows + 15) / 16, head = blockIdx.x / tiles, tile = blockIdx.x % tiles;
   const u32 row = tile * 16 + (lane >> 2);  // and the one 8 further
-  const u32 keys = shared_of(memory), values = keys + SIDE_BYTES, bars = values + SIDE_BYTES;
-  float* const parts = (float*)(memory + 2 * SIDE_BYTES + 32);
+  const u32 keys = shared_of(memory), values = keys + SIDE_BYTES, bars = keys + BARS;
+  float* const parts = (float*)(memory + BARS + 48);
   Float4* const statistics = (Float4*)(parts + WARPS * PART_BYTES / 4);
 
   auto fetch = [&](const TensorMap& of_keys, const TensorMap& of_values, u32 first, u32 boxes,
@@ -85,8 +37,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
   };
   if (threadIdx.x == 0) {
 #pragma unroll
-    for (u32 i = 0; i < 4; i++) bar_init(bars + i * 8, 1);
+    for (u32 i = 0; i < 5; i++) bar_init(bars + i * 8, 1);
     bars_made();
+#if WIDTH
+    bar_expect(bars + 32, WIDTH * 128);
+    for (u32 i = 0; i < WIDTH / 64; i++)
+      fetch_box(keys + WEIGHTS + i * BOX_BYTES, &g.weight, i * 64, head * D, bars + 32);
+#endif
     if (PREFIX) fetch(g.prefix_keys, g.prefix_values, 0, PREFIX / 64, bars);
     if (OWN) {
       prefetch_map(&g.own_keys);
@@ -107,12 +64,18 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     for (int h = 0; h < 2; h++)
       seen[h] |= (u64)(there && byte && !(CAUSAL && own && key > row + h * 8)) << i;
   }
+#if WIDTH
+  Ahead ahead;
+  ahead.load(g, warp, quad, row);
+#endif
   __syncthreads();  // barriers are made
   others_done();
   if (OWN && threadIdx.x == 0) fetch(g.own_keys, g.own_values, PREFIX / 64, OWN / 64, bars + 16);
 
   u32 q[STEPS][4];
-#if FRAGMENTS
+#if WIDTH
+  make_queries(q, g, ahead, tile, keys + WEIGHTS, bars + 32, parts, statistics);
+#elif FRAGMENTS
 #pragma unroll
   for (u32 i = 0; i < STEPS; i++) {
     Word4 words = {};
