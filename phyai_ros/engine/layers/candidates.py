@@ -12,8 +12,9 @@ from phyai_ros.engine.kernels.wide_product import Form
 
 SKINNY = 64
 """Rows up to which our products are offered most tiles: one of rows, each weight read once."""
-_SOME = 256
-"""Rows up to which they are offered at all: few tiles then, for each is compiled."""
+_SOME, _STEP = 256, 64
+"""Rows up to which they are offered at all: few tiles then, for each is compiled. So many rows are
+one choice: prompts differ by less."""
 
 TILES = (
     Tile(16, 128, 1, 5), Tile(32, 64, 1, 6), Tile(32, 64, 1, 4), Tile(32, 128, 1, 4),
@@ -43,21 +44,24 @@ _SOME_GATED = (
 )  # fmt: skip
 
 
-def tiles(rows: int) -> tuple[Tile, ...]:
-    """For products of so many rows."""
-    return TILES if rows <= SKINNY else _SOME_TILES if rows <= _SOME else ()
+def whole_for(x: torch.Tensor) -> list[Tile]:
+    """For x W^T."""
+    return [t for t in TILES if t.splits == 1] if len(x) <= SKINNY else []
 
 
-def gated_tiles(rows: int) -> tuple[Tile, ...]:
-    """For gated ones."""
-    return GATED_TILES if rows <= SKINNY else _SOME_GATED if rows <= _SOME else ()
+def parts_for(x: torch.Tensor, weight: torch.Tensor) -> list[Tile | Form]:
+    """For x W^T in parts."""
+    if len(x) <= SKINNY:
+        return list(TILES)
+    return [*_SOME_TILES, *wide_product.forms(len(x), weight)] if len(x) <= _SOME else []
 
 
-def wide_forms(x: torch.Tensor, weight: torch.Tensor, *, gated: bool = False) -> list[Form]:
-    """For the rows that those few tiles are for."""
-    if not SKINNY < len(x) <= _SOME:
-        return []
-    return wide_product.forms(len(x), weight, gated=gated)
+def gated_for(x: torch.Tensor, weight: torch.Tensor) -> list[Tile | Form]:
+    """For activation(x G^T) (x U^T)."""
+    if len(x) <= SKINNY:
+        return list(GATED_TILES)
+    wide = wide_product.forms(len(x), weight, gated=True)
+    return [*_SOME_GATED, *wide] if len(x) <= _SOME else []
 
 
 _FEW = (
@@ -101,8 +105,15 @@ def dtype_of(x: torch.Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
 
 
-def key_of(op: str, x: torch.Tensor, weight: torch.Tensor) -> str:
-    return f"{op} {x.shape[0]}x{weight.shape[0]}x{weight.shape[1]} {dtype_of(x)}"
+def key_of(op: str, x: torch.Tensor, weight: torch.Tensor, step: int = 1) -> str:
+    """step: rows are counted in, up."""
+    rows = -(-len(x) // step) * step
+    return f"{op} {rows}x{weight.shape[0]}x{weight.shape[1]} {dtype_of(x)}"
+
+
+def step_of(x: torch.Tensor) -> int:
+    """Of products that are offered for more than a few rows."""
+    return _STEP if SKINNY < len(x) <= _SOME else 1
 
 
 def name_of(candidate: Tile | Blocks | Form) -> str:

@@ -48,12 +48,13 @@ from phyai_ros.engine.layers.candidates import (
     blocks_of,
     dtype_of,
     form_of,
-    gated_tiles,
+    gated_for,
     key_of,
     name_of,
+    parts_for,
+    step_of,
     tile_of,
-    tiles,
-    wide_forms,
+    whole_for,
 )
 from phyai_ros.engine.layers.hopper import Hopper
 
@@ -188,8 +189,7 @@ class FastOperators(Operators):
             return skinny_linear.fused(x, w, bias, activation, tile=tile, dependent=self.dependent)
 
         key = key_of("linear" + (" " + activation if activation else ""), x, weight)
-        whole = [t for t in tiles(len(x)) if t.splits == 1]
-        return run(self._product(key, run, whole, x, weight), weight)
+        return run(self._product(key, run, whole_for(x), x, weight), weight)
 
     def branch(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
@@ -228,8 +228,8 @@ class FastOperators(Operators):
                 return F.linear(x, w)[None]
             return skinny_linear.fused(x, w, tile=tile, parts=True, dependent=self.dependent)
 
-        offered = [*tiles(len(x)), *wide_forms(x, weight)]
-        return run(self._product(key_of("parts", x, weight), run, offered, x, weight), weight)
+        key = key_of("parts", x, weight, step_of(x))
+        return run(self._product(key, run, parts_for(x, weight), x, weight), weight)
 
     def gated_linear(self, x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
@@ -242,9 +242,8 @@ class FastOperators(Operators):
                 return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
             return gated_linear.fused(x, w, activation, tile=tile, dependent=self.dependent)
 
-        key, more = key_of("gated", x, weight), self._hopper.gated_forms(x, weight)
-        offered = [*gated_tiles(len(x)), *wide_forms(x, weight, gated=True)]
-        choice = self._product(key, run, offered, x, weight, halves=2, more=more)
+        key, more = key_of("gated", x, weight, step_of(x)), self._hopper.gated_forms(x, weight)
+        choice = self._product(key, run, gated_for(x, weight), x, weight, halves=2, more=more)
         return self._hopper.served(choice, more, LIBRARY, lambda c: run(c, weight))
 
     def _wide(self, choice, x, weight, activation=""):
