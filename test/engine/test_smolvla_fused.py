@@ -31,6 +31,20 @@ def test_against_the_fixtures(name):
 
 
 @needs_golden
+def test_nobody_reads_room_that_is_not_written_yet(monkeypatch):
+    model, data, steps = policy().adapter.model, case(CASES[0]), steps_of(CASES[0])
+    given = inputs_of(data), data["noise"], steps
+    expected = answer(model.fused(Operators()), *given)
+    plain = torch.Tensor.new_empty
+
+    def poisoned(self, *sizes, **options):
+        return plain(self, *sizes, **options).fill_(torch.nan)
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", poisoned)
+    assert torch.equal(answer(model.fused(Operators()), *given), expected)
+
+
+@needs_golden
 @torch.inference_mode()
 def test_a_step_that_the_last_pass_takes_along():
     fused, data = policy().adapter.model.fused(Operators()), case(CASES[0])

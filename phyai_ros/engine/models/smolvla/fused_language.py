@@ -54,16 +54,17 @@ class FusedLanguage:
         self, x: torch.Tensor, exists: torch.Tensor, positions: Tables, *, behind: int
     ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
         """x float32 [B P, hidden], used up. exists bool [B, P]. positions: cos and sin [B, P, d].
-        -> keys and values as ``FusedPrefix`` has them, with room for ``behind`` rows."""
+        -> keys and values as ``FusedPrefix`` has them, with room for ``behind`` rows, which are
+        not written yet."""
         batch, length = exists.shape
-        dtype, device = self._layers[0].qkv.dtype, x.device
-        shape = (batch, length, self._kv, self._d)
+        first = self._layers[0].qkv
 
-        def sides(kind: int) -> torch.Tensor:
+        def sides(kind: int, rows: int) -> torch.Tensor:
             """Keys and values of these layers, [2, layers, ...]."""
-            return torch.empty(2, self._counts[kind], *shape, dtype=dtype, device=device)
+            return first.new_empty(2, self._counts[kind], batch, rows, self._kv, self._d)
 
-        own, (cross, unread) = self._room(batch, length + behind), map(sides, (_CROSS, _UNREAD))
+        own = sides(_OWN, length + behind)
+        cross, unread = (sides(kind, length) for kind in (_CROSS, _UNREAD))
         self._fill(x, exists, positions, (own[:, :, :, :length], cross, unread))
         if self._projections is not None:
             rows = cross.view(len(self._projections), batch * length, self._kv * self._d)
@@ -77,11 +78,6 @@ class FusedLanguage:
             for side in range(2)
         )
         return keys, values
-
-    def _room(self, batch: int, length: int) -> torch.Tensor:
-        """Zeros: what no one has written has to be finite."""
-        first = self._layers[0].qkv
-        return first.new_zeros(2, self._counts[_OWN], batch, length, self._kv, self._d)
 
     def _fill(
         self,
