@@ -81,9 +81,7 @@ FORMS = [(2, 1), (2, 0), (2, 2), (1, 0), (1, 1)]
 
 def gate_fp8(rows: int) -> Launches:
     x = quantize_rows(draw(rows, WIDTH))
-    weights = [
-        QuantizedWeight.of(draw(2 * MLP, WIDTH, scale=WIDTH**-0.5)) for _ in range(LAYERS)
-    ]
+    weights = [QuantizedWeight.of(draw(2 * MLP, WIDTH, scale=WIDTH**-0.5)) for _ in range(LAYERS)]
     one = torch.ones((), device="cuda")
 
     def alone(i: int) -> torch.Tensor:

@@ -45,6 +45,7 @@ DEV void {name}(float (&s)[{count}], {kind_of_a} a, u64 b) {{
 def _four(text: str, first: int) -> str:
     return ", ".join(text.format(first + i) for i in range(4))
 
+
 def product_shared(columns: int) -> str:
     """CUDA C++ of ``product_shared(sum, a, b, more)``: as ``product``, with a descriptor for a as
     well; where ``more`` is 0, what the sum was does not count."""

@@ -233,11 +233,11 @@ class FastOperators(Operators):
 
     def gated_linear(self, x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
+            if choice in more:
+                return self._hopper.gated(choice, x, w, activation, dependent=self.dependent)
             found, tile = self._wide(choice, x, w, activation), tile_of(choice)
             if found is not None:
                 return found
-            if choice in more:
-                return self._hopper.gated(choice, x, w, activation, dependent=self.dependent)
             if tile is None:
                 return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
             return gated_linear.fused(x, w, activation, tile=tile, dependent=self.dependent)
