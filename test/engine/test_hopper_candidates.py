@@ -6,10 +6,10 @@ import pytest
 import torch
 from emulated_gpu import emulated, needs_compiler
 
-from phyai_ros.engine.kernels import fp8_rows
-from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels import _cuda, attention, fp8_rows
+from phyai_ros.engine.kernels._cuda import Attempt, CudaError
 from phyai_ros.engine.layers.fp8 import Fp8Operators, Fp8Twins
-from phyai_ros.engine.layers.hopper import Hopper
+from phyai_ros.engine.layers.hopper import Hopper, Offered
 from phyai_ros.engine.layers.select import FastOperators
 from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
 
@@ -69,29 +69,42 @@ def refused(*_, **__):
 
 
 def test_a_refused_kernel_is_told_once(caplog):
-    hopper = Hopper()
+    offered = Offered(Attempt("product"), {GATED: refused})
 
     def run(choice):
-        return refused() if choice == GATED else choice
+        return offered[choice]() if choice in offered else choice
 
     for _ in range(2):
-        assert hopper.served(GATED, [GATED], "library", run) == "library"
+        assert offered.served(GATED, "library", run) == "library"
     assert caplog.text.count("no such architecture") == 1
-    assert hopper.served("32x64", [], "library", run) == "32x64"
+    assert offered.served("32x64", "library", run) == "32x64"
 
 
-def test_what_is_not_offered_goes_to_the_library():
-    assert Hopper().served(GATED, [], "library", lambda choice: choice) == "library"
+@pytest.mark.parametrize("choice", [GATED, "wide 80x2x1", "warpgroups"])
+def test_what_is_not_offered_goes_to_the_library(choice):
+    assert Offered(Attempt("product"), {}).served(choice, "library", lambda c: c) == "library"
+
+
+@pytest.mark.parametrize("unseen", ["causal", "own_last", "first_alone"])
+def test_attention_that_does_not_see_every_key_is_not_of_these_kernels(monkeypatch, unseen):
+    """A long chunk has rows enough for them; they have no such masks."""
+    monkeypatch.setattr(_cuda, "is_hopper", lambda device: True)
+    q, key = torch.zeros(1, 100, 8, 256).half(), torch.zeros(1, 1, 128, 256).half()
+    assert Hopper().attention(q, key, key)
+    given = {}
+    monkeypatch.setattr(attention, "reference", lambda *_, **options: given.update(options))
+    operators(monkeypatch, FastOperators, ATTENTION).attention(q, key, key, **{unseen: True})
+    assert given[unseen]
 
 
 @pytest.mark.parametrize("rows", [100, 600])
 def test_what_fits_nowhere_is_not_offered(rows):
     hopper = Hopper()
-    assert not hopper.gated_forms(torch.zeros(rows, 448).half(), torch.zeros(1024, 448).half())
+    assert not hopper.gated(torch.zeros(rows, 448).half(), torch.zeros(1024, 448).half())
     q, key = torch.zeros(1, rows, 8, 256).half(), torch.zeros(1, 1, 90, 256).half()
-    assert not hopper.attention_forms(q, key, key)
+    assert not hopper.attention(q, key, key)
     x, weight = (
         quantize_rows(torch.zeros(rows, 768)),
         QuantizedWeight.of(torch.ones(512, 768)),
     )
-    assert not hopper.gated_forms(x.values, weight.values)
+    assert not hopper.gated_fp8(x.values, weight.values)

@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_uint, c_uint64, c_void_p
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 _SOURCES = Path(__file__).parent / "cuda"
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in percent
@@ -46,21 +48,21 @@ class CudaError(RuntimeError):
 
 
 class Attempt:
-    """Calls of kernels that have something else in their place. what: runs without them, in a
-    warning, which is told once; nothing is tried after it."""
+    """Making or launching kernels that have something else in their place. what: runs without
+    them, in a warning, which is told once; nothing is tried after it."""
 
     def __init__(self, what: str):
-        self._what, self._refused = what, False
+        self._what, self.refused = what, False
 
-    def __call__(self, launch: Callable[[], torch.Tensor]) -> torch.Tensor | None:
-        """What ``launch`` gives; None where the compiler or the driver refuses it."""
-        if self._refused:
+    def __call__(self, make: Callable[[], _T]) -> _T | None:
+        """What ``make`` gives; None where the compiler or the driver refuses it."""
+        if self.refused:
             return None
         try:
-            return launch()
+            return make()
         except (OSError, CudaError) as error:
-            _log.warning("%s without its kernel for Hopper: %s", self._what, error)
-            self._refused = True
+            _log.warning("the %s runs without its kernels for Hopper: %s", self._what, error)
+            self.refused = True
             return None
 
 

@@ -14,8 +14,7 @@ from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._wgmma import product, product_shared
 from phyai_ros.engine.kernels.attention import reference
 
-__all__ = ["attempted", "fits", "fused", "reference"]
-_attempt = _cuda.Attempt("attention of many queries runs")
+__all__ = ["fits", "fused", "reference"]
 _D, _TILE = 64, 64
 _GROUPS = 5
 """Tiles of a block at most: as many warpgroups of 96 registers have room on a multiprocessor."""
@@ -100,13 +99,3 @@ def fused(
     kernel = _kernel(length // _TILE, groups, q.dtype, dependent, q.get_device())
     kernel.launch(blocks, given, dependent=dependent)
     return out
-
-
-def attempted(
-    q: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, dependent: bool = False
-) -> torch.Tensor | None:
-    """``fused``; None where compiler or driver refuse it, and for what does not fit: a choice may
-    have been measured for other strides."""
-    if not fits(q, key, value):
-        return None
-    return _attempt(lambda: fused(q, key, value, dependent=dependent))

@@ -127,18 +127,3 @@ def fused(
     blocks = n // form.columns * form.splits * -(-m // _ROWS)
     kernel.launch(blocks, given, dependent=dependent)
     return out
-
-
-_attempt = _cuda.Attempt("a language model's prefix runs")
-
-
-def attempted(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    activation: str = "",
-    *,
-    form: Form,
-    dependent: bool = False,
-) -> torch.Tensor | None:
-    """``fused``; None where compiler or driver refuse it."""
-    return _attempt(lambda: fused(x, weight, activation, form=form, dependent=dependent))

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from phyai_ros.engine.kernels import wide_product
 from phyai_ros.engine.kernels.attention import Blocks
 from phyai_ros.engine.kernels.skinny_linear import Tile
-from phyai_ros.engine.kernels.wide_product import Form
 
 SKINNY = 64
 """Rows up to which our products are offered most tiles: one of rows, each weight read once."""
@@ -44,24 +42,24 @@ _SOME_GATED = (
 )  # fmt: skip
 
 
+def is_some(x: torch.Tensor) -> bool:
+    """Of rows whose products are offered in parts and gated, by us and for Hopper."""
+    return SKINNY < len(x) <= _SOME
+
+
 def whole_for(x: torch.Tensor) -> list[Tile]:
     """For x W^T."""
     return [t for t in TILES if t.splits == 1] if len(x) <= SKINNY else []
 
 
-def parts_for(x: torch.Tensor, weight: torch.Tensor) -> list[Tile | Form]:
+def parts_for(x: torch.Tensor) -> tuple[Tile, ...]:
     """For x W^T in parts."""
-    if len(x) <= SKINNY:
-        return list(TILES)
-    return [*_SOME_TILES, *wide_product.forms(len(x), weight)] if len(x) <= _SOME else []
+    return TILES if len(x) <= SKINNY else _SOME_TILES if is_some(x) else ()
 
 
-def gated_for(x: torch.Tensor, weight: torch.Tensor) -> list[Tile | Form]:
+def gated_for(x: torch.Tensor) -> tuple[Tile, ...]:
     """For activation(x G^T) (x U^T)."""
-    if len(x) <= SKINNY:
-        return list(GATED_TILES)
-    wide = wide_product.forms(len(x), weight, gated=True)
-    return [*_SOME_GATED, *wide] if len(x) <= _SOME else []
+    return GATED_TILES if len(x) <= SKINNY else _SOME_GATED if is_some(x) else ()
 
 
 _FEW = (
@@ -97,8 +95,6 @@ def blocks_for(rows: int, keys: int, d: int, heads: int = 1) -> list[Blocks]:
 
 
 # -- names in a table ------------------------------------------------------------------------------
-_WIDE = "wide"
-"""In front of a ``Form``'s numbers."""
 
 
 def dtype_of(x: torch.Tensor) -> str:
@@ -113,12 +109,11 @@ def key_of(op: str, x: torch.Tensor, weight: torch.Tensor, step: int = 1) -> str
 
 def step_of(x: torch.Tensor) -> int:
     """Of products that are offered for more than a few rows."""
-    return _STEP if SKINNY < len(x) <= _SOME else 1
+    return _STEP if is_some(x) else 1
 
 
-def name_of(candidate: Tile | Blocks | Form) -> str:
-    numbers = "x".join(map(str, vars(candidate).values()))
-    return f"{_WIDE} {numbers}" if isinstance(candidate, Form) else numbers
+def name_of(candidate: Tile | Blocks) -> str:
+    return "x".join(map(str, vars(candidate).values()))
 
 
 def tile_of(choice: str) -> Tile | None:
@@ -128,9 +123,3 @@ def tile_of(choice: str) -> Tile | None:
 
 def blocks_of(choice: str) -> Blocks:
     return Blocks(*map(int, choice.split("x")))
-
-
-def form_of(choice: str) -> Form | None:
-    """None where it names something else."""
-    kind, _, numbers = choice.partition(" ")
-    return Form(*map(int, numbers.split("x"))) if kind == _WIDE else None

@@ -4,16 +4,14 @@ layers' own operators as long as compiler and driver take them."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import torch
 
-from phyai_ros.engine.kernels._cuda import CudaError
+from phyai_ros.engine.kernels._cuda import Attempt
 from phyai_ros.engine.layers.select import LIBRARY, Operators
 
-_log = logging.getLogger(__name__)
 _Kernels = TypeVar("_Kernels")
 _T = TypeVar("_T")
 CLUSTERS = "clusters"
@@ -25,18 +23,16 @@ class Clusters(Generic[_Kernels]):
     None from then on where they were refused."""
 
     def __init__(self, what: str, make: Callable[[], _Kernels | None]):
-        self._what = what
+        self._attempt = Attempt(what)
         self.kernels: _Kernels | None = None
         self.kernels = self.attempt(make)
 
     def attempt(self, make: Callable[[], _T]) -> _T | None:
         """What ``make`` gives; None where the compiler or the driver refuses it."""
-        try:
-            return make()
-        except (OSError, CudaError) as error:
-            _log.warning("the %s runs without its kernels for Hopper: %s", self._what, error)
+        found = self._attempt(make)
+        if self._attempt.refused:
             self.kernels = None
-            return None
+        return found
 
     def faster(
         self,

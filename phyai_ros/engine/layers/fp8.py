@@ -90,22 +90,21 @@ class Fp8Operators(FastOperators):
     def _gated_rows(
         self, x: QuantizedRows, weight: QuantizedWeight, activation: str
     ) -> QuantizedRows:
-        forms = self._hopper.gated_forms(x.values, weight.values)
+        forms = self._hopper.gated_fp8(x.values, weight.values)
 
         def run(choice: str, _: int = 0) -> QuantizedRows:
             if choice not in forms:
                 return self._activated(self._raw(x, weight, None), activation, gated=True)
-            y = self._hopper.gated_fp8(
-                choice, x, weight, activation, promoted=x.shape[0] < _MANY,
-                dependent=self.dependent,
-            )  # fmt: skip
+            y = forms[choice](
+                x, weight, activation, promoted=x.shape[0] < _MANY, dependent=self.dependent
+            )
             return fp8_rows.fused(y, dependent=self.dependent)
 
         if not forms:
             return run(LIBRARY)
         key = "fp8 gated rows {}x{}x{}".format(x.shape[0], *weight.shape)
         choice = self.chosen(key, {c: partial(run, c) for c in (LIBRARY, *forms)})
-        return self._hopper.served(choice, forms, LIBRARY, run)
+        return forms.served(choice, LIBRARY, run)
 
     def _activated(self, made: Any, activation: str, gated: bool = False) -> QuantizedRows:
         return fp8_rows.fused(made, None, activation, gated=gated, dependent=self.dependent)

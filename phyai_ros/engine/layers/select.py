@@ -27,7 +27,6 @@ from phyai_ros.engine.kernels import (
     gated_linear,
     gemma_expert,
     letterbox,
-    many_attention,
     patches,
     place_rows,
     prefix_places,
@@ -36,10 +35,8 @@ from phyai_ros.engine.kernels import (
     row_linear,
     skinny_linear,
     token_rows,
-    wide_product,
 )
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
-from phyai_ros.engine.kernels.wide_product import Form
 from phyai_ros.engine.layers import split_library, tune
 from phyai_ros.engine.layers.candidates import (
     SINGLE,
@@ -47,7 +44,6 @@ from phyai_ros.engine.layers.candidates import (
     blocks_for,
     blocks_of,
     dtype_of,
-    form_of,
     gated_for,
     key_of,
     name_of,
@@ -59,8 +55,7 @@ from phyai_ros.engine.layers.candidates import (
 from phyai_ros.engine.layers.hopper import Hopper
 
 _log = logging.getLogger(__name__)
-LIBRARY, WARPGROUPS = "library", "warpgroups"
-"""Candidates; others are tiles. The latter is ``kernels/many_attention.py``."""
+LIBRARY = "library"
 _FEWEST = 8
 """Below so many rows nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
@@ -221,37 +216,29 @@ class FastOperators(Operators):
 
     def linear_parts(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
-            found, tile = self._wide(choice, x, w), tile_of(choice)
-            if found is not None:
-                return found
+            if choice in more:
+                return more[choice](x, w, dependent=self.dependent)
+            tile = tile_of(choice)
             if tile is None:
                 return F.linear(x, w)[None]
             return skinny_linear.fused(x, w, tile=tile, parts=True, dependent=self.dependent)
 
-        key = key_of("parts", x, weight, step_of(x))
-        return run(self._product(key, run, parts_for(x, weight), x, weight), weight)
+        key, more = key_of("parts", x, weight, step_of(x)), self._hopper.parts(x, weight)
+        choice = self._product(key, run, parts_for(x), x, weight, more=more)
+        return more.served(choice, LIBRARY, lambda c: run(c, weight))
 
     def gated_linear(self, x: torch.Tensor, weight: torch.Tensor, activation: str) -> torch.Tensor:
         def run(choice: str, w: torch.Tensor) -> torch.Tensor:
             if choice in more:
-                return self._hopper.gated(choice, x, w, activation, dependent=self.dependent)
-            found, tile = self._wide(choice, x, w, activation), tile_of(choice)
-            if found is not None:
-                return found
+                return more[choice](x, w, activation, dependent=self.dependent)
+            tile = tile_of(choice)
             if tile is None:
                 return gated_activation.fused(F.linear(x, w), activation, dependent=self.dependent)
             return gated_linear.fused(x, w, activation, tile=tile, dependent=self.dependent)
 
-        key, more = key_of("gated", x, weight, step_of(x)), self._hopper.gated_forms(x, weight)
-        choice = self._product(key, run, gated_for(x, weight), x, weight, halves=2, more=more)
-        return self._hopper.served(choice, more, LIBRARY, lambda c: run(c, weight))
-
-    def _wide(self, choice, x, weight, activation=""):
-        """None where that is not the choice, or there is no kernel after all."""
-        form = form_of(choice)
-        if form is None:
-            return None
-        return wide_product.attempted(x, weight, activation, form=form, dependent=self.dependent)
+        key, more = key_of("gated", x, weight, step_of(x)), self._hopper.gated(x, weight)
+        choice = self._product(key, run, gated_for(x), x, weight, halves=2, more=more)
+        return more.served(choice, LIBRARY, lambda c: run(c, weight))
 
     def _product(self, key, run, offered, x, weight, halves=1, more=()):
         found = self.table.choices.get(key)
@@ -259,7 +246,7 @@ class FastOperators(Operators):
             return found
         (m, k), n = x.shape, weight.shape[0] // halves
         ours = m >= _FEWEST and x.dtype in (*_HALF, torch.float32)
-        fitting = [t for t in offered if isinstance(t, Form) or t.fits(n, k)] if ours else []
+        fitting = [t for t in offered if t.fits(n, k)] if ours else []
         if not self._tuning:
             return LIBRARY
         if not fitting and not more:
@@ -287,16 +274,10 @@ class FastOperators(Operators):
                 "exists": exists, "causal": causal, "own_last": own_last,
                 "first_alone": first_alone, "q_bias": q_bias,
             }  # fmt: skip
-            if choice == WARPGROUPS:
-                found = many_attention.attempted(q, key, value, dependent=self.dependent)
-                if found is not None:
-                    return found
-            if choice in (LIBRARY, WARPGROUPS):
+            if choice == LIBRARY:
                 return attention.reference(q, key, value, **options)
             if choice in more:
-                return self._hopper.attention(
-                    choice, q, key, value, exists=exists, dependent=self.dependent
-                )
+                return more[choice](q, key, value, exists=exists, dependent=self.dependent)
             return attention.fused(
                 q, key, value, blocks=blocks_of(choice), dependent=self.dependent, **options
             )
@@ -309,7 +290,8 @@ class FastOperators(Operators):
             f"{'masked ' if exists is not None else ''}{'causal ' if causal else ''}"
             f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{dtype_of(key)}"
         )
-        more = [] if causal or own_last else self._hopper.attention_forms(q, key, value)
+        some_unseen = causal or own_last or first_alone
+        more = self._hopper.attention(q, key, value, exists, some_unseen=some_unseen)
         choice = self.table.choices.get(name)
         if choice is None:
             choice = LIBRARY
@@ -317,11 +299,9 @@ class FastOperators(Operators):
                 few = length < _FEWEST
                 blocks = SINGLE if few else blocks_for(length * heads // kv, keys, d, batch * kv)
                 names = [LIBRARY, *map(name_of, blocks), *more]
-                if exists is None and not causal and many_attention.fits(q, key, value):
-                    names.append(WARPGROUPS)
                 candidates = {c: (lambda i, c=c: run(c)) for c in names}
                 choice = self.table.measure(name, candidates, 1)
-        return self._hopper.served(choice, more, LIBRARY, run)
+        return more.served(choice, LIBRARY, run)
 
 
 def _library(
