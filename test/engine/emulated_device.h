@@ -28,6 +28,7 @@ typedef unsigned char u8;
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 
 namespace gpu {
 struct Map {  // what a TensorMap's first word points at
@@ -164,6 +165,16 @@ inline void bring(const void* map, u32 blocks_of, u32 to, std::vector<u32> corne
       });
 }
 
+inline void put(u32 to, const void* from, u32 bytes, u32 bar) {
+  Block *there = &block_of(to), *told = &block_of(bar);
+  std::vector<u8> held((const u8*)from, (const u8*)from + bytes);
+  late.push_back([=] {
+    memcpy(at(*there, to), held.data(), bytes);
+    barrier(*told, bar).bytes -= bytes;
+    barrier(*told, bar).check();
+  });
+}
+
 inline float half_of(u16 x) {
 #if BF16
   u32 w = (u32)x << 16;
@@ -184,13 +195,34 @@ inline u16 to_half(float f) {
   return _cvtss_sh(f, 0);
 #endif
 }
+// Nearest, ties to even; the largest, 448, where it is more.
+inline u32 e4m3(float f) {
+  if (std::isnan(f)) return 0x7f;
+  const u32 sign = std::signbit(f) ? 128 : 0;
+  f = std::fabs(f);
+  if (f >= 448.0f) return sign | 0x7e;
+  int e;
+  std::frexp(f, &e);
+  e = std::max(e - 1, -6);
+  int steps = (int)std::nearbyint(std::ldexp(f, 3 - e));  // of 2^(e - 3)
+  if (steps >= 16) steps /= 2, e++;
+  return sign | (u32)(steps < 8 ? steps : (e + 7) << 3 | (steps - 8));
+}
 #if FP8
 const u32 kDepth = 32;
-inline float element(const u8* x) {
-  const int e = *x >> 3 & 15, m = *x & 7;
+inline float from_e4m3(u8 x) {
+  const int e = x >> 3 & 15, m = x & 7;
   if (e == 15 && m == 7) return NAN;
   const float f = e ? std::ldexp(1.0f + m / 8.0f, e - 7) : std::ldexp(m / 8.0f, -6);
-  return *x & 128 ? -f : f;
+  return x & 128 ? -f : f;
+}
+inline float element(const u8* x) {
+  static const std::vector<float> all = [] {
+    std::vector<float> made;
+    for (u32 i = 0; i < 256; i++) made.push_back(from_e4m3((u8)i));
+    return made;
+  }();
+  return all[*x];
 }
 #else
 const u32 kDepth = 16;
@@ -216,9 +248,16 @@ inline void multiply(size_t group, size_t index) {
   for (u32 h = 0; h < 2; h++)
     for (u32 k = 0; k < kDepth; k++) {
       if (p.registers) {
+#if FP8
+        const Fiber& other = *now->warp->lanes[(lane & ~3u) + k % 16 / 4];
+        u32 word = other.groups[group][index].registers[k / 16 * 2 + h];
+        u8 byte = word >> (k % 4 * 8);
+        a[h][k] = element(&byte);
+#else
         const Fiber& other = *now->warp->lanes[(lane & ~3u) + k % 8 / 2];
         u32 word = other.groups[group][index].registers[k / 8 * 2 + h];
         a[h][k] = half_of(k & 1 ? word >> 16 : word);
+#endif
       } else {
         a[h][k] = operand(p.a, warp * 16 + lane / 4 + h * 8, k, false);
       }

@@ -14,14 +14,25 @@ struct Dim {
 #define threadIdx (Dim{gpu::now->tid})
 #define blockIdx (Dim{gpu::now->block->index})
 #define gridDim (Dim{gpu::grid})
-inline float __int_as_float(int x) { float f; memcpy(&f, &x, 4); return f; }
-inline int __float_as_int(float x) { int i; memcpy(&i, &x, 4); return i; }
+template <class To, class From>
+inline To same_bits(From x) {
+  To to;
+  memcpy(&to, &x, sizeof(To));
+  return to;
+}
+inline float __int_as_float(int x) { return same_bits<float>(x); }
+inline float __uint_as_float(u32 x) { return same_bits<float>(x); }
+inline int __float_as_int(float x) { return same_bits<int>(x); }
 inline u32 __float_as_uint(float x) { return (u32)__float_as_int(x); }
 using std::fmaxf;
 using std::fminf;
 inline u32 __shfl_xor_sync(u32, u32 v, u32 mask) {
   u64 mine = v;
   return (u32)gpu::collect(&mine, 1)[(gpu::now->tid & 31) ^ mask][0];
+}
+inline u32 __shfl_sync(u32, u32 v, u32 lane) {
+  u64 mine = v;
+  return (u32)gpu::collect(&mine, 1)[lane][0];
 }
 inline float __shfl_xor_sync(u32 all, float v, u32 mask) {
   return __int_as_float((int)__shfl_xor_sync(all, __float_as_uint(v), mask));
@@ -36,8 +47,34 @@ inline u32 __ballot_sync(u32, bool v) {
 inline bool __any_sync(u32 all, bool v) { return __ballot_sync(all, v) != 0; }
 inline void __syncwarp() { gpu::together(); }
 
+inline void meet_or_tell(u32 which, u32 threads, bool wait) {
+  gpu::Meeting& m = gpu::now->block->meetings[which];
+  u32 times = m.times;
+  if (++m.there == threads)
+    m.there = 0, m.times++;
+  else if (wait)
+    gpu::until([&m, times] { return m.times != times; });
+}
+inline void meet(u32 which, u32 threads) { meet_or_tell(which, threads, true); }
+inline void tell(u32 which, u32 threads) { meet_or_tell(which, threads, false); }
+
 // -- what the headers write in assembly --------------------------------------------------------------
 inline u32 pack(float low, float high) { return gpu::to_half(low) | (u32)gpu::to_half(high) << 16; }
+struct alignas(8) Float2;  // of hopper.cuh, which comes behind
+template <class Two>
+inline Two unpacked(u32 p) {
+  return {gpu::half_of((u16)p), gpu::half_of((u16)(p >> 16))};
+}
+#define unpack(p) unpacked<Float2>(p)
+inline float rsqrt_(float x) { return 1.0f / sqrtf(x); }
+inline u32 larger(u32 a, u32 b) {
+  return std::max(a & 0xffff, b & 0xffff) | std::max(a >> 16, b >> 16) << 16;
+}
+inline u32 pack4(float a, float b, float c, float d) {
+  return gpu::e4m3(a) | gpu::e4m3(b) << 8 | gpu::e4m3(c) << 16 | gpu::e4m3(d) << 24;
+}
+inline void copy16(u32 to, const void* from) { memcpy(gpu::at(*gpu::now->block, to), from, 16); }
+inline void copies_done() {}
 inline float exp2_(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 inline u32 shared_of(const void* p) { return (u32)((u8*)p - gpu::now->block->memory) + gpu::kBase; }
@@ -98,28 +135,23 @@ inline void stores_read() {
 }
 inline void stores_done() { stores_read(); }
 inline void written_for_copies() {}
-inline void put_async4(u32 to, const float* v, u32 bar) {
-  float w[4];
-  memcpy(w, v, 16);
-  gpu::Block* b = &gpu::block_of(to);
-  gpu::late.push_back([=] {
-    memcpy(gpu::at(*b, to), w, 16);
-    gpu::barrier(*b, bar).bytes -= 16;
-    gpu::barrier(*b, bar).check();
-  });
+template <class Word>
+inline void put_async4(u32 to, const Word* v, u32 bar) {
+  gpu::put(to, v, 16, bar);
+}
+inline void put_async2(u32 to, const float* v, u32 bar) { gpu::put(to, v, 8, bar); }
+inline void put_tiles(u32 to, const u32* v) {
+  u64 mine[5] = {to, v[0], v[1], v[2], v[3]};
+  auto given = gpu::collect(mine, 5);
+  const u32 lane = gpu::now->tid & 31, tile = lane / 8, row = lane % 8;  // this lane's
+  for (u32 c = 0; c < 4; c++) {
+    u32 word = (u32)given[row * 4 + c][tile + 1];
+    memcpy(gpu::at(*gpu::now->block, to + c * 4), &word, 4);
+  }
+  gpu::together();
 }
 inline void others_done() {}
 inline void next_may_start() {}
-inline void meet_or_tell(u32 which, u32 threads, bool wait) {
-  gpu::Meeting& m = gpu::now->block->meetings[which];
-  u32 times = m.times;
-  if (++m.there == threads)
-    m.there = 0, m.times++;
-  else if (wait)
-    gpu::until([&m, times] { return m.times != times; });
-}
-inline void meet(u32 which, u32 threads) { meet_or_tell(which, threads, true); }
-inline void tell(u32 which, u32 threads) { meet_or_tell(which, threads, false); }
 inline void __syncthreads() { meet(0, gpu::cluster_threads / (u32)gpu::blocks.size()); }
 template <int count> inline void fewer_registers() { gpu::together(); }
 template <int count> inline void more_registers() { gpu::together(); }
@@ -137,29 +169,53 @@ inline void put_transposed(u32 address, const u32* v) {
     }
   gpu::together();
 }
-inline void take_matrices(u32 (&to)[4], u32 address) {
+inline void load_matrices(u32 (&to)[4], u32 address) {
   u64 mine = address;
   auto given = gpu::collect(&mine, 1);
   const u32 lane = gpu::now->tid & 31;
   for (u32 m = 0; m < 4; m++)
     memcpy(&to[m], gpu::at(*gpu::now->block, (u32)given[m * 8 + lane / 4][0] + lane % 4 * 4), 4);
 }
+inline void load_transposed(u32 (&to)[4], u32 address) {
+  u64 mine = address;
+  auto given = gpu::collect(&mine, 1);
+  const u32 lane = gpu::now->tid & 31;
+  for (u32 m = 0; m < 4; m++) {
+    u16 two[2];
+    for (u32 c = 0; c < 2; c++) {
+      const u32 row = (u32)given[m * 8 + lane % 4 * 2 + c][0];
+      memcpy(&two[c], gpu::at(*gpu::now->block, row + lane / 4 * 2), 2);
+    }
+    to[m] = two[0] | (u32)two[1] << 16;
+  }
+}
+inline void multiply(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  auto given = gpu::collect(mine, 6);
+  const u32 lane = gpu::now->tid & 31;
+  auto half = [&](u32 of, u32 word, u32 k) {
+    return gpu::half_of((u16)(given[of * 4 + k % 8 / 2][word] >> (k & 1) * 16));
+  };
+  for (u32 i = 0; i < 4; i++)
+    for (u32 k = 0; k < 16; k++)
+      sum[i] += half(lane / 4, i / 2 + k / 8 * 2, k) * half(lane % 4 * 2 + i % 2, 4 + k / 8, k);
+}
 inline void made(u32&) {}
 inline void products_begin() {}
 inline void products_commit() { gpu::now->groups.push_back({}); }
 template <int left>
-inline void products_wait_for_all_but() {
+inline void products_wait_but() {
   gpu::together();
   auto& groups = gpu::now->groups;
   const size_t closed = groups.size() - 1, ready = closed > left ? closed - left : 0;
   for (size_t g = 0; g < ready; g++)
     for (size_t i = 0; i < groups[g].size(); i++) gpu::multiply(g, i);
-  gpu::together();
+  meet(100 + gpu::now->tid / 128, 128);  // a product is its warpgroup's
   groups.erase(groups.begin(), groups.begin() + (long)ready);
 }
 inline void products_wait() {
   if (!gpu::now->groups.back().empty()) gpu::Barrier::fail("products that nothing waits for");
-  products_wait_for_all_but<0>();
+  products_wait_but<0>();
 }
 template <int count> inline void hold(float (&)[count]) {}
 template <int count>
@@ -171,6 +227,10 @@ inline void product(float (&s)[count], u64 a, u64 b) {
   gpu::now->groups.back().push_back({s, count * 2, nullptr, a, b, false});
 }
 template <int count>
+inline void product_by_columns(float (&s)[count], u64 a, u64 b) {
+  gpu::now->groups.back().push_back({s, count * 2, nullptr, a, b, true});
+}
+template <int count>
 inline void product_by_columns(float (&s)[count], const u32* a, u64 b) {
   gpu::now->groups.back().push_back({s, count * 2, a, 0, b, true});
 }
@@ -178,3 +238,4 @@ template <int count>
 inline void product_anew(float (&s)[count], u64 a, u64 b) {
   gpu::now->groups.back().push_back({s, count * 2, nullptr, a, b, false, true});
 }
+inline void written() { __syncthreads(); }

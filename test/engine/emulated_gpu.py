@@ -15,8 +15,23 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from phyai_ros.engine.kernels import _cuda, _tiles
+from phyai_ros.engine.kernels import (
+    _cuda,
+    _tiles,
+    cluster_attention,
+    cluster_product,
+    dit_product,
+    gated_product,
+    head_attention,
+    many_attention,
+    prefix_attention,
+    wide_product,
+)
 
+KERNELS = (
+    cluster_attention, cluster_product, dit_product, gated_product, head_attention, many_attention,
+    prefix_attention, wide_product,
+)  # fmt: skip
 HERE = Path(__file__).parent
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -46,7 +61,10 @@ def _plain(source: str) -> str:
 
 
 class Emulated:
-    """Stands for ``_cuda.Kernel``."""
+    """Stands for ``_cuda.Kernel``. seeds: of the order in which threads and copies go on, a launch
+    each; a kernel that adds to what it is given is launched once."""
+
+    seeds = (1, 2)
 
     def __init__(self, folder, name, files, defines, *, cluster, threads, shared, products=()):
         del products
@@ -54,7 +72,7 @@ class Emulated:
         texts = [(Path(_cuda._SOURCES) / f).read_text() for f in files]
         *headers, body = texts
         body = re.sub(
-            r"extern __shared__ .*memory\[\];", "u8* const memory = gpu::now->block->memory;", body
+            r"extern __shared__ .*?(\w+)\[\];", r"u8* const \1 = gpu::now->block->memory;", body
         )
         source = "\n".join(
             [
@@ -74,7 +92,7 @@ class Emulated:
 
     def launch(self, blocks, arguments, *, dependent=False):
         del dependent
-        for seed in (1, 2):
+        for seed in self.seeds:
             failed = self._library.launch(
                 ctypes.byref(arguments), blocks, self._cluster, self._threads, self._shared, seed
             )
@@ -83,7 +101,7 @@ class Emulated:
 
 @pytest.fixture
 def emulated(monkeypatch, tmp_path):
-    """Kernels on the CPU; 2 multiprocessors."""
+    """Kernels on the CPU; 2 multiprocessors, or as many as the fixture is told."""
     maps = []
 
     def encoded(of, sizes, strides, box, line):
@@ -104,6 +122,10 @@ def emulated(monkeypatch, tmp_path):
     monkeypatch.setattr(_tiles, "_encoded", encoded)
     monkeypatch.setattr(_cuda, "Kernel", kernel)
     monkeypatch.setattr(_cuda, "is_hopper", lambda device: True)
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=2)
-    )
+    properties = SimpleNamespace(multi_processor_count=2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    for module in KERNELS:
+        module._kernel.cache_clear()
+    yield properties
+    for module in KERNELS:
+        module._kernel.cache_clear()

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hopper import DEVICE, needs_hopper
 
-from phyai_ros.engine.kernels._cuda import is_hopper
 from phyai_ros.engine.kernels.cluster_product import (
     ClusterProduct,
     Form,
@@ -22,8 +22,7 @@ from phyai_ros.engine.kernels.fragments import (
 )
 from phyai_ros.engine.kernels.regroup import reference_into
 
-CUDA = torch.cuda.is_available() and is_hopper(torch.device("cuda"))
-pytestmark = pytest.mark.skipif(not CUDA, reason="needs a Hopper GPU")
+pytestmark = needs_hopper
 EPS = 1e-6
 FORMS = [
     Form(2560, 1024, 4, 1, 32, "rope", "rms"),
@@ -48,12 +47,12 @@ FORMS = [
 
 def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, dict]:
     def draw(*shape: int, scale: float = 1.0) -> torch.Tensor:
-        return torch.randn(*shape, device="cuda") * scale
+        return torch.randn(*shape, device=DEVICE) * scale
 
     weight = draw(form.n, form.k, scale=form.k**-0.5).to(dtype)
     source = draw(rows, form.k)
     # Columns of very different size, and a mean: what the shares' own norms must not lose.
-    source = source * (1 + 5 * torch.rand(form.k, device="cuda")) + draw(1, form.k) + 0.5
+    source = source * (1 + 5 * torch.rand(form.k, device=DEVICE)) + draw(1, form.k) + 0.5
     options: dict = {"bias": draw(form.n)}
     if form.norm:
         shift = draw(form.k, scale=0.2)
@@ -73,14 +72,14 @@ def run(form: Form, source, weight, options, rows: int, product: ClusterProduct)
     dtype, given = weight.dtype, dict(options)
     if form.epilogue == "residual":
         given["x"] = options["x"].clone()
-        copy = torch.zeros(form.n // 16, 4, 32, 8, dtype=dtype, device="cuda")
+        copy = torch.zeros(form.n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
         product(source, rows=rows, eps=EPS, out=copy, **given)
         return from_groups(given["x"], rows), from_fragments(copy, rows)
     n = {"gated": form.n // 2, "rope": form.heads * form.d}.get(form.epilogue, form.n)
-    out = torch.zeros(n // 16, 4, 32, 8, dtype=dtype, device="cuda")
+    out = torch.zeros(n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
     if form.epilogue == "rope":
         given["key"], given["value"] = (
-            torch.zeros(rows + 1, form.kv * form.d, dtype=dtype, device="cuda") for _ in range(2)
+            torch.zeros(rows + 1, form.kv * form.d, dtype=dtype, device=DEVICE) for _ in range(2)
         )
     product(source, rows=rows, eps=EPS, out=out, **given)
     out = from_fragments(out, rows)
@@ -145,9 +144,9 @@ def test_a_chain_in_a_graph_gives_the_same_bits_every_time() -> None:
     forms = [FORMS[5], Form(1024, 4096, 8, 1, 32, "residual")]
     cases = [[case(form, 50, torch.float16) for form in forms] for _ in range(6)]
     products = [[ClusterProduct(c[1], f) for c, f in zip(row, forms, strict=True)] for row in cases]
-    start, start_copy = reference_into(torch.randn(50, 1024, device="cuda"), torch.float16)
+    start, start_copy = reference_into(torch.randn(50, 1024, device=DEVICE), torch.float16)
     x, copy = start.clone(), start_copy.clone()
-    hidden = torch.zeros(256, 4, 32, 8, dtype=torch.float16, device="cuda")
+    hidden = torch.zeros(256, 4, 32, 8, dtype=torch.float16, device=DEVICE)
 
     def chain() -> None:
         x.copy_(start)

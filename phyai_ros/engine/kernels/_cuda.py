@@ -25,8 +25,6 @@ _SOURCES = Path(__file__).parent / "cuda"
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in percent
 _CLUSTER, _DEPENDENT = 4, 6  # CUlaunchAttributeID
-_TYPES = {torch.float8_e4m3fn: 0, torch.float16: 6, torch.bfloat16: 9}  # CUtensorMapDataType
-_SWIZZLE_128, _L2_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 
 MOST_SHARED = 227 * 1024
@@ -146,23 +144,6 @@ class TensorMap(ctypes.Structure):
     """What the copy engine reads a matrix by; a kernel's argument, at a multiple of 64 bytes."""
 
     _fields_ = (("opaque", c_uint64 * 16),)
-
-
-def tensor_map(matrix: torch.Tensor, rows: int) -> TensorMap:
-    """Of a matrix [any, columns] of E4M3 or 16-bit numbers whose rows are contiguous: boxes of
-    ``rows`` x 128 bytes, their 16-byte pieces swizzled."""
-    (height, width), stride = matrix.shape, matrix.stride(0) * matrix.element_size()
-    room = ctypes.create_string_buffer(192)  # the driver wants it at a multiple of 64
-    made = TensorMap.from_buffer(room, -ctypes.addressof(room) % 64)
-    _check(
-        _driver().cuTensorMapEncodeTiled(
-            byref(made), _TYPES[matrix.dtype], 2, c_void_p(matrix.data_ptr()),
-            (c_uint64 * 2)(width, height), (c_uint64 * 1)(stride),
-            (c_uint * 2)(128 // matrix.element_size(), rows),
-            (c_uint * 2)(1, 1), 0, _SWIZZLE_128, _L2_256, 0,
-        )
-    )  # fmt: skip
-    return made
 
 
 class Kernel:

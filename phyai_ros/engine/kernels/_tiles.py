@@ -1,6 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""What a warpgroup multiplies when both operands are tiles in shared memory: the instructions, and
-what the copy engine reads tiles by."""
+"""What the copy engine reads tiles of a matrix by, into shared memory, and writes them by."""
 
 from __future__ import annotations
 
@@ -15,39 +14,6 @@ from phyai_ros.engine.kernels._cuda import TensorMap
 
 _TYPES = {torch.float8_e4m3fn: 0, torch.float16: 6, torch.bfloat16: 9}  # CUtensorMapDataType
 _SWIZZLES, _L2_256 = {64: 2, 128: 3}, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
-
-
-def product(columns: int, *, fp8: bool = False) -> str:
-    """CUDA C++ of ``product(sum, a, b)``: sum[64 x columns] += a b, a [64 x 16] and b descriptors
-    that ``by_rows`` of ``hopper.cuh`` makes, of 16 bits; fp8: a [64 x 32] of E4M3 numbers, and
-    ``product_anew``, which sets the sum, whatever it was. columns: a multiple of 8, at most 256."""
-    if columns % 8 or not 8 <= columns <= 256:
-        raise ValueError(f"a warpgroup's product has 8 to 256 columns in eights, not {columns}")
-    count = columns // 2
-    sums = ", ".join(f"%{i}" for i in range(count))
-    outputs = ", ".join(f'"+f"(s[{i}])' for i in range(count))
-
-    def text(kind: str, depth: int, rest: str) -> str:
-        return (
-            f'"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{kind}.{kind} {{{sums}}}, '
-            f'%{count}, %{count + 1}, {rest};"'
-        )
-
-    def function(name: str, instruction: str) -> str:
-        return f"""
-DEV void {name}(float (&s)[{count}], u64 a, u64 b) {{
-  asm volatile(
-{instruction}
-      : {outputs}
-      : "l"(a), "l"(b));
-}}
-"""
-
-    if fp8:
-        names = ("product", "1, 1, 1"), ("product_anew", "0, 1, 1")
-        return "".join(function(name, text("e4m3", 32, rest)) for name, rest in names)
-    brain, half = (text(kind, 16, "1, 1, 1, 0, 0") for kind in ("bf16", "f16"))
-    return function("product", f"#if BF16\n{brain}\n#else\n{half}\n#endif")
 
 
 def lines_map(matrix: torch.Tensor, rows: int, line: int = 128) -> TensorMap:

@@ -16,6 +16,7 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda, attention
+from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import ROWS, from_fragments, into_fragments
 
@@ -100,8 +101,8 @@ class ClusterAttention:
         self._at, self._rows, self._d, self._dependent = at, rows, d, dependent
         self._tensors = key, value
         self._maps = (
-            *(_cuda.tensor_map(t[:at], keys) for t in (key, value)),
-            *(_cuda.tensor_map(t[at : at + rows], _OWN) for t in (key, value)),
+            *(lines_map(t[:at], keys) for t in (key, value)),
+            *(lines_map(t[at : at + rows], _OWN) for t in (key, value)),
         )
 
     def __call__(self, q: torch.Tensor, exists: torch.Tensor, *, out: torch.Tensor) -> None:

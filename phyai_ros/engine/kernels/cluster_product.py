@@ -16,6 +16,7 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda
+from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_fragments, from_groups
 from phyai_ros.engine.kernels.skinny_linear import activate
@@ -123,7 +124,7 @@ class ClusterProduct:
             raise ValueError(f"{form} does not fit a weight of {tuple(weight.shape)}")
         self.weight, self.form = weight, form
         self._dependent = dependent
-        self._map = _cuda.tensor_map(weight, form.half)
+        self._map = lines_map(weight, form.half)
         self._kernel = _kernel(form, weight.dtype, dependent, weight.get_device())
         self._blocks = form.n // (2 * form.half) * form.blocks
 

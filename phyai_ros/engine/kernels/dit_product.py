@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import _cuda
+from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.e4m3 import narrowed, ordered
 from phyai_ros.engine.kernels.fragments import (
@@ -159,7 +160,7 @@ class DitProduct:
             self._held, self._channels = ordered(weight.values), weight.scale
         else:
             self._held, self._channels = weight, None
-        self._map = _cuda.tensor_map(self._held, form.columns)
+        self._map = lines_map(self._held, form.columns)
         self._kernel = _kernel(form, weight.dtype, dependent, self._held.get_device())
         self._blocks = form.n // form.columns * form.blocks
 

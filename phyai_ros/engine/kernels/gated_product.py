@@ -16,7 +16,8 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda, gated_activation
-from phyai_ros.engine.kernels._tiles import lines_map, pairs_map, product
+from phyai_ros.engine.kernels._tiles import lines_map, pairs_map
+from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
@@ -121,7 +122,7 @@ def _kernel(
             "BF16": int(dtype != torch.float16), "PDL": int(dependent),
         },
         cluster=form.cluster, threads=_THREADS, shared=tile.shared,
-        products=(product(tile.columns, fp8=eight),),
+        products=(product(tile.columns, a_shared=True, fp8=eight),),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 
 from phyai_ros.engine.kernels import _cuda, attention
+from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels.cluster_product import rotated
 from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_fragments, into_fragments
 
@@ -141,7 +142,7 @@ class HeadAttention:
 
     @staticmethod
     def _mapped(*tensors: torch.Tensor) -> tuple[_cuda.TensorMap, ...]:
-        return tuple(_cuda.tensor_map(t, _BOX) if len(t) else _cuda.TensorMap() for t in tensors)
+        return tuple(lines_map(t, _BOX) if len(t) else _cuda.TensorMap() for t in tensors)
 
     def __call__(
         self, q: torch.Tensor, *, out: torch.Tensor, rows: int | None = None,

@@ -11,7 +11,8 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda
-from phyai_ros.engine.kernels._wgmma import product, product_shared
+from phyai_ros.engine.kernels._tiles import lines_map
+from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.attention import reference
 
 __all__ = ["fits", "fused", "reference"]
@@ -63,7 +64,7 @@ def _kernel(
             "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent),
         },
         cluster=1, threads=128 * groups, shared=shared(groups),
-        products=(product_shared(64), product(64, by_columns=True)),
+        products=(product(64, a_shared=True), product(64, by_columns=True)),
     )  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def fused(
         tiles, torch.cuda.get_device_properties(q.device).multi_processor_count
     )
     maps = [
-        _cuda.tensor_map(t.as_strided((batch * length, heads * _D), (t.stride(1), 1)), _TILE)
+        lines_map(t.as_strided((batch * length, heads * _D), (t.stride(1), 1)), _TILE)
         for t in (q, key.transpose(1, 2), value.transpose(1, 2))
     ]
     given = _Given(*maps, out.data_ptr(), tiles, heads, _D**-0.5 * 1.4426950408889634)

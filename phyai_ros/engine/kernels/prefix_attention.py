@@ -15,7 +15,9 @@ from functools import lru_cache
 
 import torch
 
-from phyai_ros.engine.kernels import _cuda, _tiles, _wgmma
+from phyai_ros.engine.kernels import _cuda
+from phyai_ros.engine.kernels._tiles import lines_map
+from phyai_ros.engine.kernels._wgmma import product
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "prefix_attention.cu")
 _D, _ROWS, _KEYS, _PLACES, _RANKS, _THREADS = 256, 128, 64, 5, 2, 384
@@ -70,7 +72,7 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
         },
         cluster=_RANKS, threads=_THREADS, shared=_SHARED,
         products=(
-            _wgmma.product(_KEYS), _tiles.product(_KEYS), _wgmma.product(_D, by_columns=True),
+            product(_KEYS), product(_KEYS, a_shared=True), product(_D, by_columns=True),
         ),
     )  # fmt: skip
 
@@ -99,8 +101,8 @@ def fused(
     tiles = -(-rows // _ROWS)
     out = torch.empty(batch, length, heads * d, dtype=q.dtype, device=q.device)
     given = _Given(
-        _tiles.lines_map(q.view(-1, d), _ROWS),
-        *(_tiles.lines_map(t.view(-1, d), _KEYS) for t in (key, value)),
+        lines_map(q.view(-1, d), _ROWS),
+        *(lines_map(t.view(-1, d), _KEYS) for t in (key, value)),
         out.data_ptr(), _cuda.address(exists), rows, keys, half(keys), tiles,
         d**-0.5 * 1.4426950408889634,
     )  # fmt: skip

@@ -9,12 +9,13 @@ import ctypes
 from ctypes import c_uint, c_uint64
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import product as pairs
 
 import torch
 
 from phyai_ros.engine.kernels import _cuda
-from phyai_ros.engine.kernels._wgmma import product_shared
+from phyai_ros.engine.kernels._tiles import lines_map
+from phyai_ros.engine.kernels._wgmma import product
 
 _ROWS = 128
 """Of a block."""
@@ -64,7 +65,7 @@ def arranged(m: int, n: int, k: int, processors: int, *, gated: bool = False) ->
     """Forms for m rows and a weight [n, k], the most blocks first."""
     row_tiles = -(-m // _ROWS)
     found = {}
-    for columns, sharing in product(_COLUMNS, (2, 1)):
+    for columns, sharing in pairs(_COLUMNS, (2, 1)):
         for splits in (1,) if gated else range(1, 9):
             form = Form(columns, splits, sharing)
             if form.fits(n, k):
@@ -94,7 +95,7 @@ def _kernel(
             "PDL": int(dependent),
         },
         cluster=form.sharing, threads=256, shared=form.shared(k),
-        products=(product_shared(form.columns),),
+        products=(product(form.columns, a_shared=True),),
     )  # fmt: skip
 
 
@@ -117,8 +118,8 @@ def fused(
         out = torch.empty(form.splits, m, n, dtype=torch.float32, device=x.device)
     box = form.columns // 2 if activation else form.columns
     given = _Given(
-        _cuda.tensor_map(x, _ROWS // form.sharing),
-        _cuda.tensor_map(weight, box),
+        lines_map(x, _ROWS // form.sharing),
+        lines_map(weight, box),
         out.data_ptr(),
         m,
         n,

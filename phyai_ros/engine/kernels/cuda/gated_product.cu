@@ -181,7 +181,7 @@ DEV void multiply(float (&sum)[HALVES][COLUMNS / 2], u32 steps, u32 group, Broug
     };
     two(0);
     begun(k);
-    products_wait_for_all_but<1>();  // the step in front is done
+    products_wait_but<1>();  // the step in front is done
     if (k) read(before);
     two(2);
     before = place;

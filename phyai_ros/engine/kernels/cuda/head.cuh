@@ -31,13 +31,7 @@ struct Given {
   float scale, eps;                        // D^-0.5 log2(e); of the norm
 };
 
-// Four 8 x 8 matrices, each lane the address of a row of one.
-DEV void load_matrices(u32 (&to)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
+// Each of them transposed.
 DEV void load_transposed(u32 (&to)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

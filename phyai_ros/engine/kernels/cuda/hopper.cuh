@@ -108,6 +108,13 @@ DEV void copy16(u32 to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 DEV void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Four 8 x 8 matrices of 16 bits, a lane the address of a row of one.
+DEV void load_matrices(u32 (&to)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
 // Four 8 x 8 tiles of 16 bits, a row of which each lane points at.
 DEV void put_tiles(u32 to, const u32* v) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
@@ -140,6 +147,14 @@ DEV void bar_expect(u32 bar, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
+DEV void bar_arrive(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+// At another block's barrier: `remote`. It publishes nothing but that reads are over, so it is not
+// `.release.cluster`, which would be a fence of the whole device.
+DEV void bar_arrive_remote(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+}
 DEV void bar_wait(u32 bar, u32 parity) {
   asm volatile(
       "{ .reg .pred p;\n"
@@ -154,6 +169,15 @@ DEV void fetch_box(u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
       "l"(map), "r"(column), "r"(row), "r"(bar)
+      : "memory");
+}
+// fetch_box into the blocks of a cluster whose bits are set, at the same place of each; the barrier at
+// the same place of each counts the bytes.
+DEV void fetch_box_for(u32 blocks, u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(bar), "h"((u16)blocks)
       : "memory");
 }
 DEV void prefetch_map(const TensorMap* map) {

@@ -26,10 +26,6 @@ struct Given {
   float scale;                      // 64^-0.5 log2(e)
 };
 
-DEV void bar_arrive(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-
 extern "C" __global__ void __launch_bounds__(GROUPS * 128, 1)
     many_attention(const __grid_constant__ Given g) {
   extern __shared__ __align__(1024) u8 memory[];
@@ -89,9 +85,9 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128, 1)
     const u32 stage = step % STAGES, keys = ring + stage * STAGE_BYTES, values = keys + BOX_BYTES;
     bar_wait(full + stage * 8, step / STAGES & 1);
     products_begin();
+    product_anew(s, by_rows(queries), by_rows(keys));
 #pragma unroll
-    for (u32 i = 0; i < 4; i++)
-      product_shared(s, by_rows(queries + i * 32), by_rows(keys + i * 32), i);
+    for (u32 i = 1; i < 4; i++) product(s, by_rows(queries + i * 32), by_rows(keys + i * 32));
     products_commit();
     products_wait();
     hold(s);

@@ -217,7 +217,7 @@ DEV void attend(const Block& b, const Given& g, u8* memory, u32 tiles, u32 count
 #pragma unroll
   for (u32 i = 0; i < HELD; i++) {
     u32 row = warp * 16 + (lane & 15);
-    take_matrices(q[i], queries + (i >> 2) * QUERY_BOX + row * 128 +
+    load_matrices(q[i], queries + (i >> 2) * QUERY_BOX + row * 128 +
                             ((((i & 3) * 2 + (lane >> 4)) ^ (row & 7)) << 4));
   }
 #endif
@@ -266,7 +266,7 @@ DEV void attend(const Block& b, const Given& g, u8* memory, u32 tiles, u32 count
     const u32 parity = ring.parity, values = brought();
     add_values<KEY_STEPS>(sums.y, p, b.place(values));
     if (TURNS && !(group == 1 && j + 1 == tiles)) tell(3 - group, READERS * WARPGROUP);
-    products_wait_for_all_but<1>();
+    products_wait_but<1>();
     read(keys);
     hold(s);
     bool grown = probabilities(s, sums, fade, masks + j * (KEYS / 32), g.scale, quad);

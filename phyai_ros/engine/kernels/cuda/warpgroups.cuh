@@ -32,24 +32,6 @@ DEV void tell(u32 which, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(which), "r"(threads) : "memory");
 }
 
-DEV void bar_arrive(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-// At another block's barrier: `remote`. It publishes nothing but that reads are over, so it is not
-// `.release.cluster`, which would be a fence of the whole device.
-DEV void bar_arrive_remote(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-
-// fetch_box into the blocks of a cluster whose bits are set, at the same place of each; the barrier at
-// the same place of each counts the bytes.
-DEV void fetch_box_for(u32 blocks, u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(map), "r"(column), "r"(row), "r"(bar), "h"((u16)blocks)
-      : "memory");
-}
 // fetch_box of a map with four axes: columns, rows of a group, kinds, groups.
 DEV void fetch_groups(u32 to, const TensorMap* map, u32 column, u32 group, u32 bar) {
   asm volatile(
@@ -72,19 +54,6 @@ DEV void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"
 // What this thread wrote into shared memory is there for the copy engine.
 DEV void written_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// All groups of products but the last `left` are done.
-template <int left>
-DEV void products_wait_for_all_but() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
-}
-
-// Four 8 x 8 matrices of 16 bits, a lane the address of a row of one.
-DEV void take_matrices(u32 (&to)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
 // 8 x 8 matrices of 16 bits into shared memory, transposed: what a lane has of one is (r, 2 q) and
 // (r, 2 q + 1), lane 8 m + i has the address of column i of the m-th.
 template <int count>

@@ -31,26 +31,6 @@ struct Given {
   u32 rows, n;
 };
 
-DEV void bar_arrive(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-// At the barrier of another block of the cluster, of which `remote` gives the address.
-DEV void bar_arrive_remote(u32 bar) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-// fetch_box to the same place of both blocks of a cluster, each of which counts the bytes.
-DEV void fetch_box_for_both(u32 to, const TensorMap* map, u32 column, u32 row, u32 bar) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(map), "r"(column), "r"(row), "r"(bar), "h"((u16)3)
-      : "memory");
-}
-// All groups of products but the last are done.
-DEV void products_wait_but_one() {
-  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-}
-
 extern "C" __global__ void __launch_bounds__(GROUPS * 128)
     wide_product(const __grid_constant__ Given g) {
   extern __shared__ __align__(1024) u8 memory[];
@@ -69,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
     fetch_box(to, &g.x, column, first, bar);
 #else
     u32 own = cluster_rank() * SHARE;
-    fetch_box_for_both(to + own * 128, &g.x, column, first + own, bar);
+    fetch_box_for(3, to + own * 128, &g.x, column, first + own, bar);
 #endif
   };
   auto release = [&](u32 chunk) {  // what a warp has read
@@ -119,10 +99,10 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128)
     products_begin();
 #pragma unroll
     for (u32 i = 0; i < 4; i++)
-      product_shared(sum, by_rows(at + i * 32), by_rows(start + chunk * CHUNK_BYTES + i * 32), 1);
+      product(sum, by_rows(at + i * 32), by_rows(start + chunk * CHUNK_BYTES + i * 32));
     products_commit();
     if (STAGES < CHUNKS && chunk > 0) {
-      products_wait_but_one();  // the stage in front has been read
+      products_wait_but<1>();  // the stage in front has been read
       release(chunk - 1);
       if (threadIdx.x == 0 && chunk - 1 + STAGES < CHUNKS) {
         bar_wait(read + (chunk - 1) % STAGES * 8, (chunk - 1) / STAGES & 1);
