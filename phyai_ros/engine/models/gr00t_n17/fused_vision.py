@@ -34,14 +34,17 @@ class FusedVision:
         tower, ops = self._tower, self._operators
         table, cos, sin = tower._positions(grids)
         cos, sin = (t[:, 0].view(count, length, -1) for t in (cos, sin))
-        x, branch = table.to(torch.float32, copy=True), tower.patch_embed(patches)
+        branch = tower.patch_embed(patches)
+        x = torch.empty(table.shape, dtype=torch.float32, device=table.device)
+        begin: torch.Tensor | None = table
         heads = tower.config.heads
         shape = (count, heads, length, tower.config.hidden // heads)
         key, value = (torch.empty(shape, dtype=patches.dtype, device=x.device) for _ in range(2))
         deepstack, held = [], []
         for i, block in enumerate(cast(Any, tower.blocks)):
             attn, mlp = block.attn, block.mlp
-            h = affine(ops, x, branch, block.norm1, _EPS, attn.qkv.weight)
+            h = affine(ops, x, branch, block.norm1, _EPS, attn.qkv.weight, start=begin)
+            begin = None
             y = ops.branch(h, attn.qkv.weight, attn.qkv.bias)
             q = ops.rope_cache(y, cos, sin, key, value, heads=heads, ahead=asked(attn.proj.weight))
             assert q is not None
@@ -84,11 +87,12 @@ class FusedVision:
 
 
 def affine(
-    ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float, weight: Any
-) -> torch.Tensor:
+    ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float,
+    weight: Any, start: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """A layer norm with its scale and shift. weight: of the product that reads the result, which is
-    asked for early."""
+    asked for early. start: what x begins with."""
     return ops.add_norm(
         x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight, shift=norm.bias,
-        ahead=asked(weight),
+        start=start, ahead=asked(weight),
     )  # fmt: skip
