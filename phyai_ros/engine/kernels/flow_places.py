@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import torch
 
+from phyai_ros.engine.kernels._places import ROWS, put_turns, stand
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
-
-_ROWS = 16
-"""A program's."""
 
 
 def reference(
@@ -60,17 +58,12 @@ def flow_places_kernel(
     seen = tl.where((word >= L) & (i < total), 1, seen)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     there = row < total
-    position = tl.sum(tl.where(i[None, :] <= row[:, None], seen[None, :], 0), 1) - 1
-    here = tl.sum(tl.where(i[None, :] == row[:, None], seen[None, :], 0), 1)
+    position, here = stand(seen, i, row)
     tl.store(exists_ptr + b * total + row, here.to(tl.uint8), mask=there)
     angle = position.to(tl.float32)[:, None] * frequency[None, :]
-    cos, sin = tl.cos(angle), tl.sin(angle)
     inside = (there & (row >= first))[:, None] & own[None, :]
     at = (b * (total - first) + row - first)[:, None] * 2 * HALF + j[None, :]
-    tl.store(cos_ptr + at, cos, mask=inside)
-    tl.store(cos_ptr + at + HALF, cos, mask=inside)
-    tl.store(sin_ptr + at, sin, mask=inside)
-    tl.store(sin_ptr + at + HALF, sin, mask=inside)
+    put_turns(cos_ptr, sin_ptr, at, angle, inside, HALF)
 
 
 def fused(
@@ -91,10 +84,10 @@ def fused(
     cos, sin = (torch.empty(batch, total - first, 2 * half, device=device) for _ in range(2))
     early = dependent and not plain
     options = {"launch_pdl": True} if early else {}
-    flow_places_kernel[(batch, -(-total // _ROWS))](
+    flow_places_kernel[(batch, -(-total // ROWS))](
         images.view(torch.uint8), words.view(torch.uint8), frequency, exists.view(torch.uint8),
         cos, sin, cameras, patches, length, total, first,
-        HALF=half, WIDE=power_of_two(half), ROWS=_ROWS, BLOCK=power_of_two(total), PDL=early,
+        HALF=half, WIDE=power_of_two(half), ROWS=ROWS, BLOCK=power_of_two(total), PDL=early,
         num_warps=4, **options,
     )  # fmt: skip
     return exists, cos, sin

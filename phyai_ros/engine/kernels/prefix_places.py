@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import torch
 
+from phyai_ros.engine.kernels._places import ROWS, put_turns, stand
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
-
-_ROWS = 16
-"""A program's."""
 
 
 def reference(
@@ -74,9 +72,7 @@ def prefix_places_kernel(
     seen = tl.where((word >= L) & (i < total), 1, seen)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     there = row < total
-    up_to = tl.where(i[None, :] <= row[:, None], seen[None, :], 0)
-    position = tl.sum(up_to, 1) - 1
-    own = tl.sum(tl.where(i[None, :] == row[:, None], seen[None, :], 0), 1)
+    position, own = stand(seen, i, row)
     tl.store(joint_ptr + b * total + row, own.to(tl.uint8), mask=there)
     tl.store(exists_ptr + b * prefix + row, own.to(tl.uint8), mask=row < prefix)
     # As torch divides: an error in an angle of hundreds of radians is one of its cosine.
@@ -84,13 +80,9 @@ def prefix_places_kernel(
         tl.broadcast_to(position.to(tl.float32)[:, None], (ROWS, HALF)),
         tl.broadcast_to(period[None, :], (ROWS, HALF)),
     )
-    cos, sin = tl.cos(angle), tl.sin(angle)
     at = (b * total + row)[:, None] * D + j[None, :]
     inside = there[:, None] & (j < D // 2)[None, :]
-    tl.store(cos_ptr + at, cos, mask=inside)
-    tl.store(cos_ptr + at + D // 2, cos, mask=inside)
-    tl.store(sin_ptr + at, sin, mask=inside)
-    tl.store(sin_ptr + at + D // 2, sin, mask=inside)
+    put_turns(cos_ptr, sin_ptr, at, angle, inside, D // 2)
 
 
 def fused(
@@ -112,10 +104,10 @@ def fused(
     cos, sin = (torch.empty(batch, total, d, device=device) for _ in range(2))
     given = [t.view(torch.uint8) for t in (images, images if marks is None else marks, words)]
     options = {"launch_pdl": True} if dependent else {}
-    prefix_places_kernel[(batch, -(-total // _ROWS))](
+    prefix_places_kernel[(batch, -(-total // ROWS))](
         *given, period, exists.view(torch.uint8), joint.view(torch.uint8), cos, sin,
         batch, slots, patches, length, behind,
-        MARKS=marks is not None, D=d, HALF=power_of_two(d // 2), ROWS=_ROWS,
+        MARKS=marks is not None, D=d, HALF=power_of_two(d // 2), ROWS=ROWS,
         BLOCK=power_of_two(total), PDL=dependent, num_warps=4, **options,
     )  # fmt: skip
     return exists, joint, cos, sin
