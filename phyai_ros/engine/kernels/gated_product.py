@@ -22,6 +22,8 @@ from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
 _THREADS, _READERS, _LINE, _MOST_COLUMNS, _MOST_PLACES = 384, 2, 128, 208, 6
+_MOST_SCALED = 200
+"""Columns of E4M3 whose sums are whole at the end: scales beside 208 of them would spill."""
 _BARRIERS = 16 * _MOST_PLACES
 FEWEST_ROWS = 128
 """Below, tiles of the library's are as full."""
@@ -84,10 +86,10 @@ class _Tile:
         return self.columns if form.cluster == 1 else -(-self.columns // 16) * 8
 
 
-def columns_of(rows: int) -> tuple[int, int]:
+def columns_of(rows: int, most: int = _MOST_COLUMNS) -> tuple[int, int]:
     """Rows of x -> those of a tile, in eights, and how many tiles: as few as sums have room for,
     and as even as they come."""
-    across = -(-rows // _MOST_COLUMNS)
+    across = -(-rows // most)
     return -(-rows // across // 8) * 8, across
 
 
@@ -172,7 +174,7 @@ def _launch(
             f"{activation} of {tuple(x.shape)} and {tuple(weight.shape)} {x.dtype} on {x.device}"
         )
     (m, k), n, eight = x.shape, weight.shape[0] // 2, x.dtype == E4M3
-    columns, across = columns_of(m)
+    columns, across = columns_of(m, _MOST_SCALED if eight and not promoted else _MOST_COLUMNS)
     tile = _Tile(columns, promoted)
     first = tile.first(form)
     out = torch.empty(m, n, dtype=torch.bfloat16 if eight else x.dtype, device=x.device)
