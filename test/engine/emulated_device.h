@@ -236,10 +236,12 @@ const u32 kBytes = 32 / kDepth;
 // Element (row or column mn, depth k) of an operand in shared memory.
 inline float operand(u64 d, u32 mn, u32 k, bool by_columns) {
   u32 start = (d & 0x3fff) << 4, leading = (d >> 16 & 0x3fff) << 4, stride = (d >> 32 & 0x3fff) << 4;
-  if (d >> 62 != 1 || d >> 49 & 7) Barrier::fail("a descriptor is not of 128-byte swizzles");
+  const u32 line = d >> 62 == 1 ? 128 : 32;
+  if (d >> 62 != 1 && d >> 62 != 3 || d >> 49 & 7) Barrier::fail("a descriptor of unknown swizzles");
+  if (line == 32 && (by_columns || k * kBytes >= 32)) Barrier::fail("a short row is left");
   u32 offset = by_columns ? mn / 64 * leading + mn % 64 * 2 + k / 8 * stride + k % 8 * 128
-                          : mn / 8 * stride + mn % 8 * 128 + k * kBytes;
-  return element(at(*now->block, swizzled(start + offset)));
+                          : mn / 8 * stride + mn % 8 * line + k * kBytes;
+  return element(at(*now->block, swizzled(start + offset, line)));
 }
 inline void multiply(size_t group, size_t index) {
   const Product& p = now->groups[group][index];

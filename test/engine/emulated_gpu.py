@@ -25,12 +25,13 @@ from phyai_ros.engine.kernels import (
     head_attention,
     many_attention,
     prefix_attention,
+    tower_attention,
     wide_product,
 )
 
 KERNELS = (
     cluster_attention, cluster_product, dit_product, gated_product, head_attention, many_attention,
-    prefix_attention, wide_product,
+    prefix_attention, tower_attention, wide_product,
 )  # fmt: skip
 HERE = Path(__file__).parent
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

@@ -14,10 +14,12 @@ from phyai_ros.engine.kernels import (
     many_attention,
     regroup,
     skinny_linear,
+    tower_attention,
     wide_product,
 )
 from phyai_ros.engine.kernels.fragments import from_fragments
 from phyai_ros.engine.kernels.head_attention import HeadAttention, Queries, Turn
+from phyai_ros.engine.kernels.tower_attention import Form as Whole
 from phyai_ros.engine.kernels.wide_product import Form
 
 pytestmark = [needs_compiler, pytest.mark.slow]
@@ -43,6 +45,31 @@ def test_attention_of_a_tower(emulated, batch, length, heads, processors, dtype)
     wide = (t.double() for t in (q, key, value))
     found = many_attention.fused(q, key, value)
     nearness.check(found, attention.reference(*wide), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(
+    ("form", "batch", "length", "heads", "d", "dtype"),
+    [
+        (Whole(2, 64, 1), 2, 256, 2, 72, FP16),
+        (Whole(2, 128, 1), 1, 256, 3, 72, BF16),
+        (Whole(2, 64, 2), 1, 256, 2, 72, BF16),
+        (Whole(1, 64, 2), 1, 128, 2, 80, FP16),
+        (Whole(1, 64, 1), 1, 192, 2, 64, BF16),
+        (Whole(1, 64, 1), 2, 64, 1, 48, FP16),
+    ],
+)
+def test_attention_of_a_tower_at_once(emulated, form, batch, length, heads, d, dtype):
+    rows = rand(batch * length, 3 * heads * d + 8, dtype=dtype)
+    rows[:, 3 * heads * d :] = torch.nan
+    rows = rows[:, : 3 * heads * d].unflatten(0, (batch, length)).unflatten(2, (3, heads, d))
+    q, key, value = rows.unbind(2)
+    q.mul_(4.0)
+    key, value = key.transpose(1, 2), value.transpose(1, 2)
+    for k, v in ((key, value), (key.contiguous(), value.contiguous())):
+        assert tower_attention.fits(q, k, v)
+        found = tower_attention.fused(q, k, v, form=form)
+        expected = attention.reference(q.double(), k.double(), v.double())
+        nearness.check(found, expected, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._cuda import TensorMap
 
 _TYPES = {torch.float8_e4m3fn: 0, torch.float16: 6, torch.bfloat16: 9}  # CUtensorMapDataType
-_SWIZZLES, _L2_256 = {64: 2, 128: 3}, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
+_SWIZZLES, _L2_256 = {32: 1, 64: 2, 128: 3}, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 
 def lines_map(matrix: torch.Tensor, rows: int, line: int = 128) -> TensorMap:
@@ -31,6 +31,14 @@ def pairs_map(matrix: torch.Tensor, groups: int) -> TensorMap:
         matrix, (columns, 8, 2, rows // 16), (columns, rows // 2 * columns, 8 * columns),
         (128 // matrix.element_size(), 8, 2, groups), 128,
     )  # fmt: skip
+
+
+def heads_map(heads: torch.Tensor, rows: int, line: int = 128) -> TensorMap:
+    """Of heads [requests, any, length, columns] in any order but for columns, which are contiguous:
+    boxes of ``rows`` of a head times ``line`` bytes (32, 64 or 128). Columns that a head does not
+    have are zeros."""
+    sizes, strides = heads.shape[::-1], heads.stride()[2::-1]
+    return _encoded(heads, sizes, strides, (line // heads.element_size(), rows, 1, 1), line)
 
 
 def _encoded(

@@ -10,7 +10,13 @@ from typing import TypeVar
 
 import torch
 
-from phyai_ros.engine.kernels import gated_product, many_attention, prefix_attention, wide_product
+from phyai_ros.engine.kernels import (
+    gated_product,
+    many_attention,
+    prefix_attention,
+    tower_attention,
+    wide_product,
+)
 from phyai_ros.engine.kernels._cuda import Attempt
 from phyai_ros.engine.layers.candidates import is_some
 
@@ -86,18 +92,31 @@ class Hopper:
         many = not some_unseen and q.ndim == 4 and q.shape[1] * q.shape[2] >= _MANY
         if many and prefix_attention.fits(q, key, value):
             return Offered(self._attention, _forms(prefix_attention.fused, _ATTENTION))
-        if many and exists is None and many_attention.fits(q, key, value):
-            return Offered(self._attention, {"warpgroups": _without_mask})
-        return Offered(self._attention, {})
+        return Offered(
+            self._attention, _of_towers(q, key, value) if many and exists is None else {}
+        )
 
 
 def _forms(fused: Callable[..., torch.Tensor], forms: Mapping[str, object]) -> dict:
     return {name: partial(fused, form=form) for name, form in forms.items()}
 
 
-def _without_mask(*tensors: torch.Tensor, exists: None, dependent: bool) -> torch.Tensor:
+def _of_towers(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> dict:
+    found = {}
+    if many_attention.fits(q, key, value):
+        found["warpgroups"] = partial(_without_mask, many_attention.fused)
+    if tower_attention.fits(q, key, value):
+        for f in tower_attention.forms(q.shape[1], q.shape[3]):
+            launch = partial(tower_attention.fused, form=f)
+            found[f"warpgroups {f.groups}x{f.step}x{f.cluster}"] = partial(_without_mask, launch)
+    return found
+
+
+def _without_mask(
+    launch: Callable[..., torch.Tensor], *tensors: torch.Tensor, exists: None, dependent: bool
+) -> torch.Tensor:
     del exists
-    return many_attention.fused(*tensors, dependent=dependent)
+    return launch(*tensors, dependent=dependent)
 
 
 def _wide(x: torch.Tensor, weight: torch.Tensor, *, gated: bool) -> dict:

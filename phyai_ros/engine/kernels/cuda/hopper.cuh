@@ -180,6 +180,22 @@ DEV void fetch_box_for(u32 blocks, u32 to, const TensorMap* map, u32 column, u32
       "l"(map), "r"(column), "r"(row), "r"(bar), "h"((u16)blocks)
       : "memory");
 }
+// fetch_box, and fetch_box_for, of a map with four axes: columns, rows, heads, requests.
+DEV void fetch_head(u32 to, const TensorMap* map, u32 column, u32 row, u32 head, u32 request, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(head), "r"(request), "r"(bar)
+      : "memory");
+}
+DEV void fetch_head_for(u32 blocks, u32 to, const TensorMap* map, u32 column, u32 row, u32 head,
+                        u32 request, u32 bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(head), "r"(request), "r"(bar), "h"((u16)blocks)
+      : "memory");
+}
 DEV void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -239,6 +255,10 @@ DEV void next_may_start() {
 // bytes further, the next 64 columns `next` bytes.
 DEV u64 by_rows(u32 address) {
   return ((address & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+}
+// by_rows of boxes of 16 columns (32 bytes, swizzled).
+DEV u64 by_short_rows(u32 address) {
+  return ((address & 0x3ffff) >> 4) | (1ull << 16) | (16ull << 32) | (3ull << 62);
 }
 DEV u64 by_columns(u32 address, u32 next) {
   return ((address & 0x3ffff) >> 4) | ((u64)(next >> 4) << 16) | (64ull << 32) | (1ull << 62);
