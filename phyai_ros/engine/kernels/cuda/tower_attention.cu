@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128, 1)
   others_done();
 
   if (lane == 0) {
-    if (warp == 0) {
+    if (warp == 2) {  // beside the first keys, which another warp asks for
       bar_expect(queries_there, QUERY_BYTES);
       fetch_head(queries, &g.queries, 0, row, head, request, queries_there);
 #if WIDE
