@@ -139,6 +139,9 @@ def test_patches(rand, dtype, dependent, size, cut):
     images = [t[..., : 2 * size, : 3 * size] for t in images]
     found = patches.fused(images, size, dtype, dependent=dependent)
     assert torch.equal(found, patches.reference(images, size, dtype))
+    wide = patches.fused(images, size, dtype, width=found.shape[2] + 4, dependent=dependent)
+    assert torch.equal(wide, F.pad(found, (0, 4)))
+    assert torch.equal(wide, patches.reference(images, size, dtype, width=wide.shape[2]))
     weight = rand(5, 3, size, size)
     expected = F.conv2d(torch.cat(images).double(), weight.double(), stride=size)
     rows = patches.reference(images, size, torch.float64) @ weight.double().flatten(1).t()

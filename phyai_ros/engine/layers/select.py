@@ -144,8 +144,8 @@ class FastOperators(Operators):
     def flow_tokens(self, images, table, tokens, **options):
         return flow_tokens.fused(images, table, tokens, dependent=self.dependent, **options)
 
-    def patches(self, images, size, dtype):
-        return patches.fused(images, size, dtype, dependent=self.dependent)
+    def patches(self, images, size, dtype, **options):
+        return patches.fused(images, size, dtype, dependent=self.dependent, **options)
 
     def prefix_rows(self, images, table, tokens, state, **options):
         return prefix_rows.fused(images, table, tokens, state, dependent=self.dependent, **options)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 
 from phyai_ros.engine.kernels.gemma_expert import Linear, Vectors
 from phyai_ros.engine.layers.rope import inverse_frequencies
@@ -39,6 +40,8 @@ class FusedFlow:
         self.expert = self._made_expert()
         self._vision_layers = [cast(SiglipBlock, layer) for layer in model.image.layers]
         with torch.no_grad():
+            # Rows of whole 16 bytes: of others the library's products are slower.
+            self._embed = _filled(model.image.patch.weight.flatten(1), 8)
             self._frequencies = [
                 inverse_frequencies(of.head_dim, of.rope_theta, model.projector.weight.device)
                 for of in (model.config.language, model.config.expert)
@@ -53,9 +56,10 @@ class FusedFlow:
         model, ops, image = self.model, self.operators, self.model.image
         batch, cameras = inputs.images.shape[:2]
         views, size = [inputs.images.flatten(0, 1)], image.config.patch_size
-        patches = ops.patches(views, size, image.patch.weight.dtype)
+        embed = self._embed
+        patches = ops.patches(views, size, embed.dtype, width=embed.shape[1])
         tokens = patches.shape[1]
-        branch = ops.linear(patches.flatten(0, 1), image.patch.weight.flatten(1), image.patch.bias)
+        branch = ops.linear(patches.flatten(0, 1), embed, image.patch.bias)
         x = torch.empty(branch.shape, dtype=torch.float32, device=branch.device)
         begin: dict[str, torch.Tensor] = {"start": image.position}
         for layer in self._vision_layers:
@@ -228,6 +232,11 @@ class FusedPi0(FusedFlow):
 
 def _linear(layer: torch.nn.Linear) -> Linear:
     return Linear(layer.weight, layer.bias)
+
+
+def _filled(weight: torch.Tensor, step: int) -> torch.Tensor:
+    """[rows, columns], zeros behind up to a multiple of ``step`` columns."""
+    return F.pad(weight, (0, -weight.shape[1] % step))
 
 
 def _plain(norm: torch.nn.Module) -> Vectors:
