@@ -26,10 +26,12 @@ _LEAST, _MOST = 48, 80
 
 @dataclass(frozen=True)
 class Form:
-    """groups: of 64 queries, of a block; step: keys at a time, 64 or 128; cluster: blocks that
-    bring a head's keys and values for each other."""
+    """groups: of 64 queries, of a block; shares: warpgroups that have a group's queries, each with
+    as many of the keys; step: of those at a time, 64 or 128; cluster: blocks that bring a head's
+    keys and values for each other."""
 
     groups: int = 2
+    shares: int = 1
     step: int = 64
     cluster: int = 1
 
@@ -64,22 +66,29 @@ def fits(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
 
 def forms(length: int, d: int) -> list[Form]:
     """Those that ``length`` keys, and as many queries, can have."""
-    found = (Form(2, 64, 1), Form(2, 128, 1), Form(2, 64, 2), Form(1, 64, 1), Form(1, 64, 2))
+    found = (
+        Form(2, 2, 128, 1), Form(2, 2, 128, 2), Form(2, 2, 64, 1), Form(2, 2, 64, 2),
+        Form(2, 1, 64, 1), Form(2, 1, 64, 2), Form(1, 2, 128, 1), Form(1, 2, 128, 2),
+        Form(1, 1, 64, 1),
+    )  # fmt: skip
     return [
         f
         for f in found
         if length % (_ROWS * f.groups * f.cluster) == 0
-        and length % f.step == 0
+        and length % (f.step * f.shares) == 0
         and shared(f, length, d) <= _cuda.MOST_SHARED
     ]
 
 
 def shared(form: Form, length: int, d: int) -> int:
     """Bytes of shared memory, as ``tower_attention.cu`` lays it out."""
-    wide = d > 64
+    wide, warpgroups = d > 64, form.groups * form.shares
     rows, values = 128 + wide * 32, 128 + wide * 128
+    out = _ROWS // form.shares * (d * 2 | 16)
+    given = (form.shares - 1) * (d // 8 + 1) * 1024
     barriers = 8 * (form.groups + 2 * (length // form.step))
-    return (form.groups * _ROWS + length) * rows + length * values + barriers
+    held = (form.groups * _ROWS + length) * rows + length * values
+    return held + warpgroups * (out + given) + barriers
 
 
 @lru_cache(maxsize=16)
@@ -91,9 +100,11 @@ def _kernel(
         "tower_attention", _FILES,
         {
             "D": d, "KEYS": length, "STEP": form.step, "GROUPS": form.groups,
-            "CLUSTER": form.cluster, "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent),
+            "SHARES": form.shares, "CLUSTER": form.cluster, "PDL": int(dependent),
+            "BF16": int(dtype == torch.bfloat16),
         },
-        cluster=form.cluster, threads=128 * form.groups, shared=shared(form, length, d),
+        cluster=form.cluster, threads=128 * form.groups * form.shares,
+        shared=shared(form, length, d),
         products=(product(form.step, a_shared=True), product(d, by_columns=True)),
     )  # fmt: skip
 
