@@ -164,6 +164,7 @@ def fused(
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
         HAS_START=start is not None, HAS_ORDER=order is not None,
         RMS=kind == "rms", BLOCK=block, **asked.constants, PDL=dependent,
-        num_warps=warps or (8 if block > 1024 else 4), **options,
+        # 1152 columns, of 768 rows, between two products: 0.8 us less by 4 warps than by 8.
+        num_warps=warps or (8 if width > 1152 else 4), **options,
     )  # fmt: skip
     return out

@@ -18,22 +18,19 @@ from phyai_ros.engine.kernels.attention import reference
 
 __all__ = ["Form", "fits", "forms", "fused", "reference"]
 _FILES = ("hopper.cuh", "warpgroups.cuh", "tower_attention.cu")
-_ROWS = 64
-"""Queries of a warpgroup."""
+_ROWS, _STEP = 64, 128
+"""Queries of a warpgroup, and its keys at a time."""
+_SHARES, _CLUSTER = 2, 2
+"""Warpgroups that have the same queries; blocks that bring a head's keys for each other."""
 _LEAST, _MOST = 48, 80
 """Columns of a head."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """groups: of 64 queries, of a block; shares: warpgroups that have a group's queries, each with
-    as many of the keys; step: of those at a time, 64 or 128; cluster: blocks that bring a head's
-    keys and values for each other."""
+    """groups: of 64 queries, of a block."""
 
     groups: int = 2
-    shares: int = 1
-    step: int = 64
-    cluster: int = 1
 
 
 class _Given(ctypes.Structure):
@@ -66,29 +63,23 @@ def fits(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
 
 def forms(length: int, d: int) -> list[Form]:
     """Those that ``length`` keys, and as many queries, can have."""
-    found = (
-        Form(2, 2, 128, 1), Form(2, 2, 128, 2), Form(2, 2, 64, 1), Form(2, 2, 64, 2),
-        Form(2, 1, 64, 1), Form(2, 1, 64, 2), Form(1, 2, 128, 1), Form(1, 2, 128, 2),
-        Form(1, 1, 64, 1),
-    )  # fmt: skip
     return [
         f
-        for f in found
-        if length % (_ROWS * f.groups * f.cluster) == 0
-        and length % (f.step * f.shares) == 0
+        for f in (Form(2), Form(1))
+        if length % (_ROWS * f.groups * _CLUSTER) == 0
+        and length % (_STEP * _SHARES) == 0
         and shared(f, length, d) <= _cuda.MOST_SHARED
     ]
 
 
 def shared(form: Form, length: int, d: int) -> int:
     """Bytes of shared memory, as ``tower_attention.cu`` lays it out."""
-    wide, warpgroups = d > 64, form.groups * form.shares
+    wide = d > 64
     rows, values = 128 + wide * 32, 128 + wide * 128
-    out = _ROWS // form.shares * (d * 2 | 16)
-    given = (form.shares - 1) * (d // 8 + 1) * 1024
-    barriers = 8 * (form.groups + 2 * (length // form.step))
+    out, given = _ROWS // _SHARES * (d * 2 | 16), (d // 8 + 1) * 1024
+    barriers = 8 * (form.groups + 2 * (length // _STEP))
     held = (form.groups * _ROWS + length) * rows + length * values
-    return held + warpgroups * (out + given) + barriers
+    return held + form.groups * _SHARES * (out + given) + barriers
 
 
 @lru_cache(maxsize=16)
@@ -99,13 +90,12 @@ def _kernel(
     return _cuda.Kernel(
         "tower_attention", _FILES,
         {
-            "D": d, "KEYS": length, "STEP": form.step, "GROUPS": form.groups,
-            "SHARES": form.shares, "CLUSTER": form.cluster, "PDL": int(dependent),
+            "D": d, "KEYS": length, "GROUPS": form.groups, "PDL": int(dependent),
             "BF16": int(dtype == torch.bfloat16),
         },
-        cluster=form.cluster, threads=128 * form.groups * form.shares,
+        cluster=_CLUSTER, threads=128 * form.groups * _SHARES,
         shared=shared(form, length, d),
-        products=(product(form.step, a_shared=True), product(d, by_columns=True)),
+        products=(product(_STEP, a_shared=True), product(d, by_columns=True)),
     )  # fmt: skip
 
 
@@ -126,7 +116,7 @@ def fused(
     queries = q.transpose(1, 2)
     given = _Given(
         heads_map(queries, _ROWS), heads_map(queries, _ROWS, ends),
-        heads_map(key, form.step), heads_map(key, form.step, ends), heads_map(value, form.step),
+        heads_map(key, _STEP), heads_map(key, _STEP, ends), heads_map(value, _STEP),
         out.data_ptr(), heads, d**-0.5 * 1.4426950408889634,
     )  # fmt: skip
     blocks = batch * heads * length // (_ROWS * form.groups)

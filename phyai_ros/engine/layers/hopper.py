@@ -108,9 +108,7 @@ def _of_towers(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> dict:
     if tower_attention.fits(q, key, value):
         for f in tower_attention.forms(q.shape[1], q.shape[3]):
             launch = partial(tower_attention.fused, form=f)
-            found[f"warpgroups {f.groups}x{f.shares}x{f.step}x{f.cluster}"] = partial(
-                _without_mask, launch
-            )
+            found[f"warpgroups {f.groups}"] = partial(_without_mask, launch)
     return found
 
 

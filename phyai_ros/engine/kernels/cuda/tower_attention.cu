@@ -9,11 +9,15 @@
 // columns (lines of 32 bytes), those that a head does not have being zeros, which the copy engine
 // fills in; for the sums, which are as wide as a head, 64 columns again.
 //
-// Defined outside: D (48 to 80, in eights), KEYS (of a head, and queries), STEP (64 or 128), GROUPS (of
-// 64 queries, of a block), SHARES (1 or 2: warpgroups that have a group's queries, with as many of the
-// keys each), CLUSTER (blocks that share a head's keys and values: each asks for some, for all of
-// them).
+// Of a block's groups of 64 queries each has two warpgroups, with half of the keys each, which join
+// what they have at the end. The blocks of a cluster share a head's keys and values: each asks for some,
+// for all of them.
+//
+// Defined outside: D (48 to 80, in eights), KEYS (of a head, and queries), GROUPS (of a block).
 
+#define STEP 128
+#define SHARES 2   // warpgroups of a group
+#define CLUSTER 2  // blocks
 #define DEPTH ((D + 15) / 16)  // of scores, in steps of 16 columns
 #define WIDE (D > 64)
 #define STEPS (KEYS / STEP)
@@ -28,9 +32,9 @@
 // are of different banks; of each warpgroup: what the other share takes.
 #define PITCH (D * 2 | 16)
 #define ROWS_AT (VALUES_AT + STEPS * VALUE_BYTES)
-#define ROWS_BYTES (16 / SHARES * PITCH)
+#define ROWS_BYTES (8 * PITCH)
 #define GIVEN_AT (ROWS_AT + WARPGROUPS * 4 * ROWS_BYTES)
-#define GIVEN_BYTES ((SHARES - 1) * (D / 8 + 1) * 128 * 8)
+#define GIVEN_BYTES ((D / 8 + 1) * 128 * 8)
 #define BARS (GIVEN_AT + WARPGROUPS * GIVEN_BYTES)
 // What a row's largest score may grow by, as a power of two, before its sums are scaled anew.
 #define SLACK 8.0f
@@ -98,18 +102,17 @@ DEV void put_rows(u32 to, const u32 (&words)[D / 8], u32 lane) {
     put_tiles(row + (D / 8 - left + tile % left) * 16, again);
   }
 }
-// count rows out, each in one piece. to: the first; line: numbers from one to the next.
-DEV void write_rows(u16* to, const u8* from, u32 count, u32 line, u32 lane) {
+// Eight rows out, each in one piece. to: the first; line: numbers from one to the next.
+DEV void write_rows(u16* to, const u8* from, u32 line, u32 lane) {
   __syncwarp();
 #pragma unroll
-  for (u32 i = 0; i < (count * (D / 8) + 31) / 32; i++) {
+  for (u32 i = 0; i < (D + 31) / 32; i++) {
     const u32 at = i * 32 + lane, row = at / (D / 8), piece = at % (D / 8);
-    if (row < count)
+    if (row < 8)
       *(Word4*)(to + (u64)row * line + piece * 8) = *(const Word4*)(from + row * PITCH + piece * 16);
   }
 }
 
-#if SHARES > 1
 // Of a lane's two rows this share writes the `row`-th; of the other it gives away what it has.
 template <int row>
 DEV void join(const Sums& sums, u8* memory, u32 (&words)[D / 8], u32 warpgroup, u32 tid) {
@@ -137,7 +140,6 @@ DEV void join(const Sums& sums, u8* memory, u32 (&words)[D / 8], u32 warpgroup, 
     words[i] = pack(y[0] * mine + part.v[0] * others, y[1] * mine + part.v[1] * others);
   }
 }
-#endif
 
 extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1)
     tower_attention(const __grid_constant__ Given g) {
@@ -151,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1)
   const u32 row = (blockIdx.x % tiles * GROUPS + group) * 64;  // this warpgroup's first query
   const u32 start = shared_of(memory), queries = start + group * QUERY_BYTES;
   const u32 queries_there = start + BARS + group * 8;
-  const u32 rank = CLUSTER > 1 ? cluster_rank() : 0;
+  const u32 rank = cluster_rank();
   auto keys_there = [&](u32 step) { return start + BARS + (GROUPS + step) * 8; };
   auto values_there = [&](u32 step) { return start + BARS + (GROUPS + STEPS + step) * 8; };
 
@@ -169,10 +171,8 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1)
   }
   next_may_start();
   __syncthreads();  // barriers are made
-#if CLUSTER > 1
   cluster_arrive_relaxed();
   cluster_wait();
-#endif
   others_done();
 
   if (lane == 0) {
@@ -185,12 +185,8 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1)
     }
     // Each warp some steps; of two groups the first asks for keys, the second for values.
     auto ask = [&](const TensorMap* map, u32 to, u32 column, u32 step, u32 bar) {
-#if CLUSTER > 1
       if (step % CLUSTER == rank)
         fetch_head_for((1 << CLUSTER) - 1, to, map, column, step * STEP, head, request, bar);
-#else
-      fetch_head(to, map, column, step * STEP, head, request, bar);
-#endif
     };
 #pragma unroll 1
     for (u32 step = share * MINE + warp; step < (share + 1) * MINE; step += 4) {
@@ -282,24 +278,10 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1)
   u16* const out = g.out + (u64)at * line + head * D;
   const u32 rows = ROWS_AT + (warpgroup * 4 + warp) * ROWS_BYTES;  // this warp's
   u32 words[D / 8];
-#if SHARES > 1
   if (share == 0)
     join<0>(sums, memory, words, warpgroup, tid);
   else
     join<1>(sums, memory, words, warpgroup, tid);
   put_rows(start + rows, words, lane);
-  write_rows(out + (u64)share * 8 * line, memory + rows, 8, line, lane);
-#else
-#pragma unroll
-  for (u32 h = 0; h < 2; h++) {
-    const float inverse = reciprocal(quad_sum(sums.total[h]));
-#pragma unroll
-    for (u32 i = 0; i < D / 8; i++) {
-      const float* y = sums.y + i * 4 + h * 2;
-      words[i] = pack(y[0] * inverse, y[1] * inverse);
-    }
-    put_rows(start + rows + h * 8 * PITCH, words, lane);
-  }
-  write_rows(out, memory + rows, 16, line, lane);
-#endif
+  write_rows(out + (u64)share * 8 * line, memory + rows, line, lane);
 }
