@@ -62,12 +62,14 @@ def fits(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
 
 
 def forms(length: int, d: int) -> list[Form]:
-    """Those that ``length`` keys, and as many queries, can have."""
+    """Those that ``length`` keys, and as many queries, can have. Of more than 256 keys a warpgroup
+    has several steps, for which four have too few registers."""
     return [
         f
         for f in (Form(2), Form(1))
         if length % (_ROWS * f.groups * _CLUSTER) == 0
         and length % (_STEP * _SHARES) == 0
+        and (f.groups == 1 or length == _STEP * _SHARES)
         and shared(f, length, d) <= _cuda.MOST_SHARED
     ]
 

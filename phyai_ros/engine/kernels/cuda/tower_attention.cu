@@ -96,10 +96,12 @@ DEV void put_rows(u32 to, const u32 (&words)[D / 8], u32 lane) {
   const u32 row = to + (lane & 7) * PITCH, tile = lane >> 3;
 #pragma unroll
   for (u32 i = 0; i + 4 <= D / 8; i += 4) put_tiles(row + (i + tile) * 16, words + i);
-  if constexpr (constexpr u32 left = D / 8 % 4; left > 0) {
+  constexpr u32 left = D / 8 % 4;
+  if constexpr (left > 0) {
     const u32* last = words + D / 8 - left;
-    const u32 again[4] = {last[0], last[1 % left], last[2 % left], last[3 % left]};
-    put_tiles(row + (D / 8 - left + tile % left) * 16, again);
+    constexpr u32 some = left > 0 ? left : 1;
+    const u32 again[4] = {last[0], last[1 % some], last[2 % some], last[3 % some]};
+    put_tiles(row + (D / 8 - left + tile % some) * 16, again);
   }
 }
 // Eight rows out, each in one piece. to: the first; line: numbers from one to the next.
