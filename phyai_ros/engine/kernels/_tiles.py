@@ -23,16 +23,6 @@ def lines_map(matrix: torch.Tensor, rows: int, line: int = 128) -> TensorMap:
     return _encoded(matrix, matrix.shape[::-1], matrix.stride()[:1], (columns, rows), line)
 
 
-def pairs_map(matrix: torch.Tensor, groups: int) -> TensorMap:
-    """Of a contiguous matrix [2 n, columns], n in eights: boxes of 128 bytes of ``groups`` times
-    eight rows and the eight that are n further."""
-    rows, columns = matrix.shape
-    return _encoded(
-        matrix, (columns, 8, 2, rows // 16), (columns, rows // 2 * columns, 8 * columns),
-        (128 // matrix.element_size(), 8, 2, groups), 128,
-    )  # fmt: skip
-
-
 def _encoded(
     of: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int], line: int
 ) -> TensorMap:
