@@ -61,7 +61,7 @@ def main(words: Sequence[str]) -> int:
             console.fail(f"--json {options.json}: {error.strerror}")
             return 1
     failed = sum(not row.passed for row in rows)
-    console.say("info" if not failed else "error", f"{len(rows)} checks, {failed} failed")
+    console.say("info" if not failed else "error", f"checks: {len(rows)}, failed: {failed}")
     return 1 if failed else 0
 
 

@@ -78,20 +78,21 @@ def test_the_same_bits_in_a_chain_of_early_launches(rand, form):
 
 @needs_hopper
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("promoted", [True, False])
 @pytest.mark.parametrize("rows", [128, 203, 816, 968])
-def test_e4m3(rand, form, promoted, rows):
-    """Rows and channels of very different sizes: each has its own scale."""
+def test_e4m3(rand, form, rows):
+    """Rows and channels of very different sizes: each has its own scale. Sums that are left to the
+    tensor cores hold some 14 bits, gates' and ups' both."""
+    tolerance = 2 * TOLERANCE[torch.bfloat16]
     x = quantize_rows(rand(rows, 2048) * 10.0 ** rand(rows, 1))
     weight = QuantizedWeight.of(rand(2048, 2048, scale=0.02) * 2.0 ** rand(2048, 1))
-    found = gated_product.fused_fp8(x, weight, "gelu_tanh", form=form, promoted=promoted)
+    found = gated_product.fused_fp8(x, weight, "gelu_tanh", form=form)
     expected = gated_product.reference_fp8(x, weight, "gelu_tanh")
     for first in range(0, rows, 8):
         part = slice(first, first + 8)
-        nearness.check(found[part], expected[part], TOLERANCE[torch.bfloat16])
+        nearness.check(found[part], expected[part], tolerance)
     for first in range(0, 1024, 32):
         part = slice(first, first + 32)
-        nearness.check(found[:, part], expected[:, part], TOLERANCE[torch.bfloat16])
+        nearness.check(found[:, part], expected[:, part], tolerance)
 
 
 def test_sizes_that_do_not_fit_are_refused():

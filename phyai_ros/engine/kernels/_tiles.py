@@ -23,16 +23,6 @@ def lines_map(matrix: torch.Tensor, rows: int, line: int = 128) -> TensorMap:
     return _encoded(matrix, matrix.shape[::-1], matrix.stride()[:1], (columns, rows), line)
 
 
-def pairs_map(matrix: torch.Tensor, groups: int) -> TensorMap:
-    """Of a contiguous matrix [2 n, columns], n in eights: boxes of 128 bytes of ``groups`` times
-    eight rows and the eight that are n further."""
-    rows, columns = matrix.shape
-    return _encoded(
-        matrix, (columns, 8, 2, rows // 16), (columns, rows // 2 * columns, 8 * columns),
-        (128 // matrix.element_size(), 8, 2, groups), 128,
-    )  # fmt: skip
-
-
 def heads_map(heads: torch.Tensor, rows: int, line: int = 128) -> TensorMap:
     """Of heads [requests, any, length, columns] in any order but for columns, which are contiguous:
     boxes of ``rows`` of a head times ``line`` bytes (32, 64 or 128). Columns that a head does not

@@ -16,14 +16,16 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda, gated_activation
-from phyai_ros.engine.kernels._tiles import lines_map, pairs_map
+from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
 _THREADS, _READERS, _LINE, _MOST_COLUMNS, _MOST_PLACES = 384, 2, 128, 208, 6
 _MOST_SCALED = 200
-"""Columns of E4M3 whose sums are whole at the end: scales beside 208 of them would spill."""
+"""Columns of E4M3: scales beside the sums of 208 of them would spill."""
+_CHANNELS = 64 * _READERS
+"""Of a block: as many rows of gates, and of ups."""
 _BARRIERS = 16 * _MOST_PLACES
 FEWEST_ROWS = 128
 """Below, tiles of the library's are as full."""
@@ -48,25 +50,14 @@ class _Given(ctypes.Structure):
 
 @dataclass(frozen=True)
 class _Tile:
-    """columns: rows of x; promoted: sums of E4M3 products go on in float32 step by step, which
-    leaves room for half as many."""
+    """columns: rows of x."""
 
     columns: int
-    promoted: bool
-
-    @property
-    def halves(self) -> int:
-        """64 rows of weights of each of two warpgroups."""
-        return 1 if self.promoted else 2
-
-    @property
-    def channels(self) -> int:
-        return _READERS * self.halves * 32
 
     @property
     def place(self) -> int:
         """Bytes of a step of the depth."""
-        return (2 * self.channels + self.columns) * _LINE
+        return (2 * _CHANNELS + self.columns) * _LINE
 
     @property
     def places(self) -> int:
@@ -79,7 +70,7 @@ class _Tile:
 
     @property
     def _rest(self) -> int:
-        return self.columns * self.channels * 2 + _BARRIERS
+        return self.columns * _CHANNELS * 2 + _BARRIERS
 
     def first(self, form: Form) -> int:
         """Rows of x that the first block of a cluster brings: whole eights, as swizzles repeat."""
@@ -118,10 +109,9 @@ def _kernel(
     return _cuda.Kernel(
         "gated_product", _FILES,
         {
-            "COLUMNS": tile.columns, "FIRST": tile.first(form), "HALVES": tile.halves,
-            "PLACES": tile.places, "CLUSTER": form.cluster, "LAG": form.lag,
-            "SILU": int(activation == "silu"), "FP8": int(eight), "PROMOTED": int(tile.promoted),
-            "BF16": int(dtype != torch.float16), "PDL": int(dependent),
+            "COLUMNS": tile.columns, "FIRST": tile.first(form), "PLACES": tile.places,
+            "CLUSTER": form.cluster, "LAG": form.lag, "SILU": int(activation == "silu"),
+            "FP8": int(eight), "BF16": int(dtype != torch.float16), "PDL": int(dependent),
         },
         cluster=form.cluster, threads=_THREADS, shared=tile.shared,
         products=(product(tile.columns, a_shared=True, fp8=eight),),
@@ -148,14 +138,11 @@ def fused_fp8(
     activation: str,
     *,
     form: Form,
-    promoted: bool,
     dependent: bool = False,
 ) -> torch.Tensor:
-    """``fused`` of E4M3 numbers; bfloat16 [M, N]. promoted: sums go on in whole float32 every 128
-    terms, else they are left to the tensor cores. The twin is ``reference_fp8``."""
-    return _launch(
-        x.values, weight.values, activation, form, dependent, x.scale, weight.exponents, promoted
-    )
+    """``fused`` of E4M3 numbers, whose sums are left to the tensor cores; bfloat16 [M, N]. The twin
+    is ``reference_fp8``."""
+    return _launch(x.values, weight.values, activation, form, dependent, x.scale, weight.exponents)
 
 
 def reference_fp8(x: QuantizedRows, weight: QuantizedWeight, activation: str) -> torch.Tensor:
@@ -167,22 +154,20 @@ def reference_fp8(x: QuantizedRows, weight: QuantizedWeight, activation: str) ->
 def _launch(
     x: torch.Tensor, weight: torch.Tensor, activation: str, form: Form, dependent: bool,
     factors: torch.Tensor | None = None, exponents: torch.Tensor | None = None,
-    promoted: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     if not fits(x, weight) or activation not in ("gelu_tanh", "silu"):
         raise ValueError(
             f"{activation} of {tuple(x.shape)} and {tuple(weight.shape)} {x.dtype} on {x.device}"
         )
     (m, k), n, eight = x.shape, weight.shape[0] // 2, x.dtype == E4M3
-    columns, across = columns_of(m, _MOST_SCALED if eight and not promoted else _MOST_COLUMNS)
-    tile = _Tile(columns, promoted)
+    columns, across = columns_of(m, _MOST_SCALED if eight else _MOST_COLUMNS)
+    tile = _Tile(columns)
     first = tile.first(form)
     out = torch.empty(m, n, dtype=torch.bfloat16 if eight else x.dtype, device=x.device)
-    tiles = n // (tile.channels * form.cluster) * across
-    rows, groups = tile.channels, tile.channels // 8
+    tiles = n // (_CHANNELS * form.cluster) * across
     given = _Given(
-        pairs_map(weight, groups) if promoted else lines_map(weight, rows), lines_map(x, first),
-        lines_map(x, columns - first or first), lines_map(out, columns, 64 * tile.halves),
+        lines_map(weight, _CHANNELS), lines_map(x, first),
+        lines_map(x, columns - first or first), lines_map(out, columns),
         _cuda.address(factors), _cuda.address(exponents), m, n,
         k * x.element_size() // _LINE, across, tiles,
     )  # fmt: skip

@@ -2,9 +2,8 @@
 //
 // activation(x G^T) * (x U^T) of many rows x: the product of the weights with the transposed rows, so
 // that the rows, of which there are few hundred, are the columns of the tile, which come in eights.
-// Each of two warpgroups has HALVES times 64 rows of weights, 32 channels, so that a lane has a
-// channel's gate and its up: of two halves, one are gates and the other ups; in a single one the copy
-// engine lays eight rows of gates and eight of ups side by side.
+// Each of two warpgroups has 64 rows of weights that are gates and the 64 that are the same channels'
+// ups, so that a lane has a channel's gate and its up.
 //
 // Blocks stay, and take tiles one behind the other, rows of x first: the tiles that are multiplied at
 // a time share their weights. A cluster of two takes two tiles of channels side by side; each block
@@ -12,32 +11,27 @@
 // that one multiplies while the other makes its activations.
 //
 // E4M3 numbers (FP8) have a factor a row of x and a power of two a row of weights. The tensor cores'
-// registers hold about 14 bits of their sums. PROMOTED: each step's are added up in float32 elsewhere,
-// which takes as many registers again, so HALVES is 1.
+// registers hold about 14 bits of their sums, where the numbers themselves hold four.
 //
 // Defined outside: COLUMNS (a multiple of 8, 208 at most), FIRST (of them, those that block 0 of a
-// cluster brings, a multiple of 8), HALVES (1 or 2), PLACES in the ring, CLUSTER (1 or 2), SILU, LAG,
-// FP8, PROMOTED.
+// cluster brings, a multiple of 8), PLACES in the ring, CLUSTER (1 or 2), SILU, LAG, FP8.
 
 #define DEPTH (FP8 ? 128 : 64)  // of a step: 128 bytes
-#define CHANNELS (READERS * HALVES * 32)
+#define CHANNELS (READERS * 64)
 #define WEIGHT_BYTES (2 * CHANNELS * 128)
 #define PLACE_BYTES (WEIGHT_BYTES + COLUMNS * 128)
-#define OUT_ROW (HALVES * 64)  // bytes of a warpgroup's channels
-#define OUT_BYTES (COLUMNS * OUT_ROW)
+#define OUT_BYTES (COLUMNS * 128)  // of a warpgroup's channels
 #define OUTS (PLACES * PLACE_BYTES)
 #define BARS (OUTS + READERS * OUT_BYTES)
 
 static_assert(COLUMNS % 8 == 0 && COLUMNS <= 208, "a warpgroup's sums are its registers");
 static_assert(FIRST % 8 == 0 && FIRST <= COLUMNS, "boxes begin where their swizzle does");
-static_assert(HALVES == 1 || (HALVES == 2 && !PROMOTED), "registers");
 static_assert(LAG < PLACES, "the other warpgroup is waited for");
 
 struct Given {
-  TensorMap weight;       // two halves: [2 x channels, depth], boxes of CHANNELS x DEPTH; one:
-                          // [channels / 8, 2, 8, depth], boxes of CHANNELS / 8 x 2 x 8 x DEPTH
+  TensorMap weight;       // [2 x channels, depth], boxes of CHANNELS x DEPTH
   TensorMap x, x_rest;    // [rows, depth], boxes of FIRST and of COLUMNS - FIRST rows
-  TensorMap out;          // [rows, channels], boxes of COLUMNS x OUT_ROW / 2
+  TensorMap out;          // [rows, channels], boxes of COLUMNS x 64
   const float* factors;   // FP8: [rows]
   const signed char* exponents;  // FP8: of gates, then of ups, [2 x channels]
   u32 rows, channels;
@@ -65,12 +59,8 @@ DEV void bring(const Block& b, const Given& g) {
       const u32 full = b.full(ring.place), weights = b.place(ring.place), x = weights + WEIGHT_BYTES;
       bar_wait(b.empty(ring.place), ring.parity ^ 1);
       bar_expect(full, PLACE_BYTES);
-#if HALVES == 2
       fetch_box(weights, &g.weight, k * DEPTH, channel, full);
       fetch_box(weights + WEIGHT_BYTES / 2, &g.weight, k * DEPTH, g.channels + channel, full);
-#else
-      fetch_groups(weights, &g.weight, k * DEPTH, channel / 8, full);
-#endif
 #if CLUSTER == 2
       if (b.rank == 0)
         fetch_box_for(3, x, &g.x, k * DEPTH, row, full);
@@ -136,46 +126,28 @@ DEV void put_groups(const float* gates, const float* ups, u32 j, u32 out, u32 ei
     const u32 i = (j + m) * 4;
     words[m] = scales.activated(gates + i, ups + i, (j + m) * 8 + (lane & 3) * 2);
   }
-  const u32 swizzle = HALVES == 2 ? column & 7 : column >> 1 & 3;
-  put_transposed<count>(out + column * OUT_ROW + ((eight ^ swizzle) << 4), words);
+  put_transposed<count>(out + column * 128 + ((eight ^ (column & 7)) << 4), words);
 }
 
 // A warpgroup's products of one tile. brought: waits for the step's place and gives it; read: gives it
 // back; begun: once the first of a step's products are asked for.
 template <typename Brought, typename Read, typename Begun>
-DEV void multiply(float (&sum)[HALVES][COLUMNS / 2], u32 steps, u32 group, Brought brought, Read read,
+DEV void multiply(float (&sum)[2][COLUMNS / 2], u32 steps, u32 group, Brought brought, Read read,
                   Begun begun) {
 #pragma unroll
-  for (u32 h = 0; h < HALVES; h++)
+  for (u32 h = 0; h < 2; h++)
 #pragma unroll
     for (u32 i = 0; i < COLUMNS / 2; i++) sum[h][i] = 0.0f;
-#if PROMOTED
-  float part[COLUMNS / 2];
-#else
   u32 before = 0;
-#endif
   for (u32 k = 0; k < steps; k++) {
     const u32 place = brought(), weights = place + group * 8192;
     const u32 x = place + WEIGHT_BYTES;
-#if PROMOTED
-    products_begin();
-    product_anew(part, by_rows(weights), by_rows(x));
-#pragma unroll
-    for (u32 i = 1; i < 4; i++) product(part, by_rows(weights + i * 32), by_rows(x + i * 32));
-    products_commit();
-    begun(k);
-    products_wait();
-    read(place);
-    hold(part);
-#pragma unroll
-    for (u32 i = 0; i < COLUMNS / 2; i++) sum[0][i] += part[i];
-#else
     auto two = [&](u32 first) {
       products_begin();
 #pragma unroll
       for (u32 i = first; i < first + 2; i++)
 #pragma unroll
-        for (u32 h = 0; h < HALVES; h++)
+        for (u32 h = 0; h < 2; h++)
           product(sum[h], by_rows(weights + h * (WEIGHT_BYTES / 2) + i * 32), by_rows(x + i * 32));
       products_commit();
     };
@@ -185,14 +157,11 @@ DEV void multiply(float (&sum)[HALVES][COLUMNS / 2], u32 steps, u32 group, Broug
     if (k) read(before);
     two(2);
     before = place;
-#endif
   }
-#if !PROMOTED
   products_wait();
   read(before);  // and then what the sums are used for
 #pragma unroll
-  for (u32 h = 0; h < HALVES; h++) hold(sum[h]);
-#endif
+  for (u32 h = 0; h < 2; h++) hold(sum[h]);
 }
 
 DEV void multiply_all(const Block& b, const Given& g, u32 group) {
@@ -221,17 +190,17 @@ DEV void multiply_all(const Block& b, const Given& g, u32 group) {
     ahead = false;
   };
   for (u32 t = b.cluster; t < g.tiles; t += b.clusters) {
-    const u32 channel = b.channel(t, g.across) + group * HALVES * 32, row = b.row(t, g.across);
-    float sum[HALVES][COLUMNS / 2];
+    const u32 channel = b.channel(t, g.across) + group * 64, row = b.row(t, g.across);
+    float sum[2][COLUMNS / 2];
     multiply(sum, g.steps, group, brought, read, begun);
     // Always so; but what follows a branch the assembler does not put in front of giving back.
     if (row < g.rows) {
       if (tid == 0) stores_read();
       meet(2 + group, WARPGROUP);  // the last tile's results have left
 #pragma unroll
-      for (u32 h = 0; h < HALVES; h++) {  // of 16 rows of sums, the first eight and the others
-        const u32 eight = warp * HALVES + h;
-        const float *gates = sum[0] + h * 2, *ups = HALVES == 2 ? sum[HALVES - 1] + h * 2 : sum[0] + 2;
+      for (u32 h = 0; h < 2; h++) {  // of 16 rows of sums, the first eight and the others
+        const u32 eight = warp * 2 + h;
+        const float *gates = sum[0] + h * 2, *ups = sum[1] + h * 2;
         const Scales scales(g, channel + eight * 8 + (lane >> 2), row);
 #pragma unroll
         for (u32 j = 0; j + 4 <= COLUMNS / 8; j += 4)
