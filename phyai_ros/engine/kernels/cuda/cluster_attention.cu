@@ -88,11 +88,12 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
 #pragma unroll
     for (int e = 0; e < 4; e++) q[i][e] = w.v[e];
   }
+  const u64 matrix = by_rows(keys);
   bar_wait(b.keys_there(), 0);
   products_begin();
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
-    product(s, q[i], by_rows(keys + (i >> 2) * N * 128 + (i & 3) * 32));
+    product(s, q[i], further(matrix, (i >> 2) * N * 128 + (i & 3) * 32));
   products_commit();
   products_wait();
   hold(s);
@@ -139,12 +140,12 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
   // Each rank begins with another box, so that owners are not all written to at once.
   auto box = [&](u32 k) { return (k + b.rank) % BOXES; };
   auto multiply = [&](u32 k) {
+    // One box is 64 columns wide: there is no next one.
+    const u64 by = by_rows(weights), of = by_columns(values + box(k) * N * 128, 1024);
     products_begin();
 #pragma unroll
     for (int i = 0; i < N / 16; i++)
-      // One box is 64 columns wide: there is no next one.
-      product_by_columns(y[k], by_rows(weights + (i >> 2) * 8192 + (i & 3) * 32),
-                         by_columns(values + box(k) * N * 128 + i * 2048, 1024));
+      product_by_columns(y[k], further(by, (i >> 2) * 8192 + (i & 3) * 32), further(of, i * 2048));
     products_commit();
   };
   multiply(0);

@@ -100,7 +100,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     }
   }
   next_may_start();
-  cluster_arrive();
+  cluster_arrive_relaxed();  // barriers are made, and nothing else was written
   // What the kernels in front do not write.
   Float2 bias[OWN];
 #if EPILOGUE == RESIDUAL
@@ -157,13 +157,13 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     }
 #endif
 
-  const u32 mine_at = weights + own_group * SHARE_BYTES;
+  const u64 matrix = by_rows(weights + own_group * SHARE_BYTES);
   float sum[COLUMNS / 2] = {};
   bar_wait(bar, 0);
   products_begin();
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
-    product(sum, a[i], by_rows(mine_at + (i >> 2) * PIECE_BYTES + (i & 3) * 32));
+    product(sum, a[i], further(matrix, (i >> 2) * PIECE_BYTES + (i & 3) * 32));
   products_commit();
 #if NORM
   float mine[2];

@@ -57,7 +57,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
     bar_expect(joined, (BLOCKS - 1) * GROUPS * live_pairs(g.rows) * (OWN * 64 + (PART ? 16 : 0)));
   }
   next_may_start();
-  cluster_arrive();
+  cluster_arrive_relaxed();  // barriers are made, and nothing else was written
   // What the kernels in front do not write.
   Float2 bias[OWN], channel[OWN], sums[OWN], scale[OWN];
 #pragma unroll
@@ -90,6 +90,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
                      : Float4{};
 #endif
 
+  const u64 matrix = by_rows(weights + group * SHARE_BYTES);
   float sum[COLUMNS / 2] = {};
   // Each piece begins and commits by itself: behind a wait that a warp might leave later than another,
   // products of a group that is already open are made one after the other (ptxas, C7520).
@@ -105,7 +106,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
     products_begin();
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      product(sum, operands[piece * 4 + i], by_rows(weights + at * PIECE_BYTES + i * 32));
+      product(sum, operands[piece * 4 + i], further(matrix, piece * PIECE_BYTES + i * 32));
     products_commit();
   }
 #if PART
