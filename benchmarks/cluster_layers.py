@@ -45,9 +45,11 @@ class Layers:
         def fragments(width: int) -> torch.Tensor:
             return torch.zeros(width // 16, 4, 32, 8, dtype=HALF, device="cuda")
 
-        x, copy = reference_into(draw(ROWS, WIDTH), HALF)
+        scale = 1 + draw(WIDTH, scale=0.1)
+        x, copy, squares = reference_into(draw(ROWS, WIDTH), HALF, scale)
         queries, attended, hidden = fragments(HEADS * D), fragments(HEADS * D), fragments(MLP)
-        scale, gate = 1 + draw(WIDTH, scale=0.1), draw(WIDTH, scale=0.1)
+        gate = draw(WIDTH, scale=0.1)
+        left = {"out": copy, "scale": scale, "squares": squares, "gate": gate}
         cos, sin = draw(ROWS, D).cos(), draw(ROWS, D).sin()
         exists = torch.ones(PREFIX + ROWS, dtype=torch.bool, device="cuda")
         self.plain: list[Callable[[], object]] = []
@@ -65,14 +67,14 @@ class Layers:
             key, value = (draw(PREFIX + ROWS, D).to(HALF) for _ in range(2))
             attend = ClusterAttention(key, value, at=PREFIX, rows=ROWS, dependent=dependent)
             biases = {n: draw(SHAPES[n][1], scale=0.1) for n in ("qkv", "gate_up")}
-            self._add("qkv", made["qkv"], copy, out=queries, scale=scale, bias=biases["qkv"],
+            self._add("qkv", made["qkv"], copy, out=queries, squares=squares, bias=biases["qkv"],
                       key=key[PREFIX:], value=value[PREFIX:], cos=cos, sin=sin,
                       eps=1e-6)  # fmt: skip
             self.of["attention"].append(partial(attend, queries, exists, out=attended))
-            self._add("output", made["output"], attended, x=x, out=copy, gate=gate)
-            self._add("gate_up", made["gate_up"], copy, out=hidden, scale=scale,
+            self._add("output", made["output"], attended, x=x, **left)
+            self._add("gate_up", made["gate_up"], copy, out=hidden, squares=squares,
                       bias=biases["gate_up"], eps=1e-6)  # fmt: skip
-            self._add("down", made["down"], hidden, x=x, out=copy, gate=gate)
+            self._add("down", made["down"], hidden, x=x, **left)
             self.plain.append(
                 partial(
                     attention.fused, q, key[None, None], value[None, None], exists=exists[None],

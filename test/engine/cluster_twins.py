@@ -11,22 +11,27 @@ from phyai_ros.engine.kernels import (
     split_linear,
     stream_linear,
 )
-from phyai_ros.engine.kernels.fragments import into_fragments, into_groups
+from phyai_ros.engine.kernels.fragments import into_fragments, into_groups, into_squares
 
 
 class ProductTwin:
     def __init__(self, weight, form, *, dependent):
         self.weight, self.form = weight, form
 
-    def __call__(self, source, *, rows, out, key=None, value=None, x=None, old=None, **given):
+    def __call__(
+        self, source, *, rows, out, key=None, value=None, x=None, old=None, squares=None, **given
+    ):
         wide = source if source.dtype.itemsize > 2 else source.float()
         before = x if old is None else old
+        if self.form.epilogue != "residual":
+            given["squares"] = squares
         found = cluster_product.reference(
             wide, self.weight, self.form, rows=rows, x=before, **given
         )
         if self.form.epilogue == "residual":
             x.copy_(into_groups(found[0]))
             out.copy_(into_fragments(found[1]))
+            squares.copy_(into_squares(found[0]))
             return
         out.copy_(into_fragments(found[0]))
         if self.form.epilogue == "rope":

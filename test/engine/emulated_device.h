@@ -110,13 +110,13 @@ inline u32 swizzled(u32 address, u32 line = 128) {
 }
 inline Barrier& barrier(Block& b, u32 address) { return b.barriers[address & 0xffffff]; }
 
-// All 32 lanes give numbers; -> everybody's.
-inline u64 (*collect(const u64* mine, int count))[6] {
+// These lanes of a warp give numbers, all that there still are; -> everybody's.
+inline u64 (*collect(const u64* mine, int count, u32 lanes = ~0u))[6] {
   Warp& w = *now->warp;
   u32 turn = now->collected++ & 1;
   for (int i = 0; i < count; i++) w.given[turn][now->tid & 31][i] = mine[i];
   u32 times = w.meeting.times;
-  if (++w.meeting.there == 32)
+  if (++w.meeting.there == (u32)__builtin_popcount(lanes))
     w.meeting.there = 0, w.meeting.times++;
   else
     until([&w, times] { return w.meeting.times != times; });

@@ -26,9 +26,9 @@ inline int __float_as_int(float x) { return same_bits<int>(x); }
 inline u32 __float_as_uint(float x) { return (u32)__float_as_int(x); }
 using std::fmaxf;
 using std::fminf;
-inline u32 __shfl_xor_sync(u32, u32 v, u32 mask) {
+inline u32 __shfl_xor_sync(u32 lanes, u32 v, u32 mask) {
   u64 mine = v;
-  return (u32)gpu::collect(&mine, 1)[(gpu::now->tid & 31) ^ mask][0];
+  return (u32)gpu::collect(&mine, 1, lanes)[(gpu::now->tid & 31) ^ mask][0];
 }
 inline u32 __shfl_sync(u32, u32 v, u32 lane) {
   u64 mine = v;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import nearness
 import pytest
 import torch
 from hopper import DEVICE, needs_hopper
@@ -19,19 +20,21 @@ from phyai_ros.engine.kernels.fragments import (
     from_groups,
     into_fragments,
     into_groups,
+    into_squares,
+    mean_square,
 )
 from phyai_ros.engine.kernels.regroup import reference_into
 
 pytestmark = needs_hopper
 EPS = 1e-6
 FORMS = [
-    Form(2560, 1024, 4, 1, 32, "rope", "rms"),
-    Form(2560, 1024, 2, 2, 32, "rope", "rms"),
+    Form(2560, 1024, 4, 1, 32, "rope", "ready"),
+    Form(2560, 1024, 2, 2, 32, "rope", "ready"),
     Form(1024, 2048, 8, 1, 32, "residual"),
     Form(1024, 2048, 4, 2, 32, "residual"),
-    Form(8192, 1024, 4, 1, 128, "gated", "rms", "gelu_tanh"),
-    Form(8192, 1024, 2, 2, 64, "gated", "rms", "gelu_tanh"),
-    Form(8192, 1024, 2, 2, 64, "gated", "rms", "gelu_tanh", registers=168),
+    Form(8192, 1024, 4, 1, 128, "gated", "ready", "gelu_tanh"),
+    Form(8192, 1024, 2, 2, 64, "gated", "ready", "gelu_tanh"),
+    Form(8192, 1024, 2, 2, 64, "gated", "ready", "gelu_tanh", registers=152),
     Form(1024, 4096, 8, 1, 32, "residual"),
     Form(1024, 4096, 4, 2, 32, "residual"),
     Form(1280, 768, 4, 1, 32, "gated", "rms", "silu"),
@@ -55,11 +58,16 @@ def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch
     source = source * (1 + 5 * torch.rand(form.k, device=DEVICE)) + draw(1, form.k) + 0.5
     options: dict = {"bias": draw(form.n)}
     if form.norm:
-        shift = draw(form.k, scale=0.2)
-        options["scale"] = 1 + draw(form.k, scale=0.2)
+        shift, scale = draw(form.k, scale=0.2), 1 + draw(form.k, scale=0.2)
         options["bias"] = options["bias"] + through(weight, shift)
+        if form.norm == "ready":
+            options["squares"] = into_squares(source)
+            source = source * scale
+        else:
+            options["scale"] = scale
         source = source * COPY
     if form.epilogue == "residual":
+        options["scale"] = 1 + draw(form.n, scale=0.2)
         options["x"] = into_groups(draw(rows, form.n))
         options["gate"] = draw(form.n)
     if form.epilogue == "rope":
@@ -73,8 +81,12 @@ def run(form: Form, source, weight, options, rows: int, product: ClusterProduct)
     if form.epilogue == "residual":
         given["x"] = options["x"].clone()
         copy = torch.zeros(form.n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
-        product(source, rows=rows, eps=EPS, out=copy, **given)
-        return from_groups(given["x"], rows), from_fragments(copy, rows)
+        squares = torch.zeros(form.n // 8, 32, 2, device=DEVICE)
+        product(source, rows=rows, eps=EPS, out=copy, squares=squares, **given)
+        x = from_groups(given["x"], rows)
+        mean = x.double().square().mean(1)
+        nearness.check(mean_square(squares.double(), rows), mean, 1e-5)
+        return x, from_fragments(copy, rows)
     n = {"gated": form.n // 2, "rope": form.heads * form.d}.get(form.epilogue, form.n)
     out = torch.zeros(n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
     if form.epilogue == "rope":
@@ -144,16 +156,20 @@ def test_a_chain_in_a_graph_gives_the_same_bits_every_time() -> None:
     forms = [FORMS[5], Form(1024, 4096, 8, 1, 32, "residual")]
     cases = [[case(form, 50, torch.float16) for form in forms] for _ in range(6)]
     products = [[ClusterProduct(c[1], f) for c, f in zip(row, forms, strict=True)] for row in cases]
-    start, start_copy = reference_into(torch.randn(50, 1024, device=DEVICE), torch.float16)
-    x, copy = start.clone(), start_copy.clone()
+    scales = [1 + 0.2 * torch.randn(1024, device=DEVICE) for _ in range(7)]
+    begun = reference_into(torch.randn(50, 1024, device=DEVICE), torch.float16, scales[0])
+    x, copy, squares = (t.clone() for t in begun)
     hidden = torch.zeros(256, 4, 32, 8, dtype=torch.float16, device=DEVICE)
 
     def chain() -> None:
-        x.copy_(start)
-        copy.copy_(start_copy)
-        for row, (up, down) in zip(cases, products, strict=True):
-            up(copy, rows=50, eps=EPS, out=hidden, **row[0][2])
-            down(hidden, rows=50, x=x, out=copy, bias=row[1][2]["bias"], gate=row[1][2]["gate"])
+        for now, was in zip((x, copy, squares), begun, strict=True):
+            now.copy_(was)
+        for i, ((one, two), (up, down)) in enumerate(zip(cases, products, strict=True)):
+            up(copy, rows=50, eps=EPS, out=hidden, squares=squares, bias=one[2]["bias"])
+            down(
+                hidden, rows=50, x=x, out=copy, squares=squares, scale=scales[i + 1],
+                bias=two[2]["bias"], gate=two[2]["gate"],
+            )  # fmt: skip
 
     chain()
     torch.cuda.synchronize()
@@ -166,18 +182,15 @@ def test_a_chain_in_a_graph_gives_the_same_bits_every_time() -> None:
     for _ in range(60):
         graph.replay()
         assert torch.equal(from_groups(x, 50), first)
-    wide = start.double()
-    for row in cases:
+    wide = begun[0].double()
+    for (one, two), scale in zip(cases, scales[:-1], strict=True):
+        rows = from_groups(wide, 50)
         h = reference(
-            into_fragments(from_groups(wide, 50) * COPY),
-            row[0][1],
-            forms[0],
-            rows=50,
-            eps=EPS,
-            **row[0][2],
-        )[0]
-        given = {k: row[1][2][k] for k in ("bias", "gate")}
-        y = reference(into_fragments(h), row[1][1], forms[1], rows=50, x=wide, **given)[0]
+            into_fragments(rows * COPY * scale.double()), one[1], forms[0], rows=50, eps=EPS,
+            squares=into_squares(rows), bias=one[2]["bias"],
+        )[0]  # fmt: skip
+        given = {k: two[2][k] for k in ("bias", "gate")}
+        y = reference(into_fragments(h), two[1], forms[1], rows=50, x=wide, **given)[0]
         wide = into_groups(y)
     expected = from_groups(wide, 50)
     assert (first.double() - expected).norm() / expected.norm() < 3e-3

@@ -100,7 +100,7 @@ def test_products(emulated, m, n, k, form, activation, dtype):
 def test_attention_that_makes_its_queries(emulated, rows, keys, width, d, dtype):
     key, value = (rand(keys, 2 * d, dtype=dtype) for _ in range(2))
     heads = 4
-    _, copy = regroup.reference_into(torch.randn(rows, width), dtype)
+    _, copy, _ = regroup.reference_into(torch.randn(rows, width), dtype)
     weight = rand(heads * d, width, dtype=dtype, scale=width**-0.5)
     queries = Queries(1 + torch.randn(width) * 0.2, weight)
     angle = torch.randn(rows, d // 2)

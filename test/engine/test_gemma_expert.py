@@ -58,12 +58,13 @@ def test_against_the_twin(rand, twins, adaptive, tokens, alone):
     given = wide(int(alone), WIDTH)
     actions = wide(tokens - len(given), 7)
     made = F.linear(actions, *enter)
-    begun = [(torch.cat([given, made]), lambda rows: expert.enter(rows))]
+    begun = [(torch.cat([given, made]), lambda rows, scale: expert.enter(rows, scale))]
     if not alone:
-        begun.append((made, lambda _: expert.enter(actions, enter)))
+        begun.append((made, lambda _, scale: expert.enter(actions, scale, enter)))
     before = expert.hidden_layer.before(given)
     rows = hidden_layer.reference(actions, enter, second, given)
-    begun.append((rows, lambda _: Stream(*expert.hidden_layer(actions, enter, before))))
+    hidden = expert.hidden_layer
+    begun.append((rows, lambda _, scale: Stream(*hidden(actions, enter, before, scale))))
     for rows, begin in begun:
         for norms, folded in zip(steps, expert.folded(steps, leave), strict=True):
             h = gemma_expert.reference(
@@ -74,7 +75,7 @@ def test_against_the_twin(rand, twins, adaptive, tokens, alone):
             h = add_norm.reference(
                 h, None, kind="rms", eps=EPS, dtype=h.dtype, scale=scale, shift=shift
             )
-            stream = begin(rows)
+            stream = begin(rows, norms[0].scale)
             expert(stream, past, exists[0], cos[0], sin[0], folded.norms)
             found = expert.leave(stream, folded.leave)
             expected = F.linear(h, *leave)[len(given) :]

@@ -77,7 +77,7 @@ class Case:
 
     def run(self, expert, rest):
         """-> x after the last layer."""
-        stream = expert.enter(self.x)
+        stream = expert.enter(self.x, self.norms[0].scale)
         expert(stream, *rest)
         return from_groups(stream.groups, self.tokens)
 

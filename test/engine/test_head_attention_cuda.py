@@ -131,7 +131,7 @@ def test_the_same_bits_in_a_chain_of_early_launches(rand):
 )
 def test_queries_made_of_a_stream(rand, dtype, dependent, rows, keys, width, d):
     case = Case(rand, keys, rows, d=d, heads=15, key_heads=5, dtype=dtype, missing=0.1)
-    _, copy = regroup.reference_into(rand(rows, width), dtype)
+    _, copy, _ = regroup.reference_into(rand(rows, width), dtype)
     weight = rand(15 * d, width, dtype=dtype, scale=width**-0.5)
     queries = Queries(1 + rand(width, scale=0.2), weight)
     angle = rand(rows, d // 2)
@@ -147,7 +147,7 @@ def test_queries_made_of_a_stream(rand, dtype, dependent, rows, keys, width, d):
 def test_the_twin_of_queries_is_norm_product_and_rotation():
     """Against the twin of the launch that it stands for."""
     rows, width, d, heads = 5, 64, 16, 3
-    _, copy = regroup.reference_into(torch.randn(rows, width).double(), torch.float64)
+    _, copy, _ = regroup.reference_into(torch.randn(rows, width).double(), torch.float64)
     queries = Queries(torch.rand(width), torch.randn(heads * d, width).double())
     angle = torch.randn(rows, d // 2)
     cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))

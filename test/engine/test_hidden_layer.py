@@ -9,7 +9,7 @@ import torch
 from hopper import DEVICE, needs_hopper  # noqa: F401, ``rand`` draws on DEVICE
 
 from phyai_ros.engine.kernels import hidden_layer
-from phyai_ros.engine.kernels.fragments import COPY, from_fragments, from_groups
+from phyai_ros.engine.kernels.fragments import COPY, from_fragments, from_groups, mean_square
 from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
 
 TOLERANCE = {torch.float16: 2e-5, torch.bfloat16: 4e-5}
@@ -22,22 +22,23 @@ class Case:
         self.x = rand(rows - given, 32)
         self.hidden = rand(width, 32, scale=32**-0.5), rand(width)
         self.second = rand(width, width, scale=width**-0.5), rand(width)
-        self.given, self.rows = rand(given, width), rows
+        self.given, self.rows, self.scale = rand(given, width), rows, rand(width)
 
     def run(self, dtype, dependent=False):
         layer = HiddenLayer(
             self.second, dtype, rows=self.rows, given=len(self.given), dependent=dependent
         )
-        return layer(self.x, self.hidden, layer.before(self.given))
+        return layer(self.x, self.hidden, layer.before(self.given), self.scale)
 
-    def check(self, stream, copy):
+    def check(self, stream, copy, squares):
         wide = [tuple(t.double() for t in pair) for pair in (self.hidden, self.second)]
         expected = hidden_layer.reference(self.x.double(), *wide, self.given.double())
         found = from_groups(stream, self.rows)
         nearness.check(found, expected, TOLERANCE[copy.dtype])
         assert torch.equal(found[: len(self.given)], self.given)  # as they are
         copied = from_fragments(copy, self.rows)
-        assert torch.equal(copied, (found * COPY).to(copy.dtype))
+        assert torch.equal(copied, (found * COPY * self.scale).to(copy.dtype))
+        nearness.check(mean_square(squares, self.rows), found.square().mean(1), 1e-6)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))

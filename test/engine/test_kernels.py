@@ -16,6 +16,7 @@ from phyai_ros.engine.kernels import (
     flow_step,
     flow_tokens,
     fp8_norm,
+    fragments,
     gated_activation,
     gated_linear,
     patches,
@@ -280,10 +281,14 @@ def test_flow_step(rand, dependent, sign):
 @pytest.mark.parametrize("rows", [1, 9, 50, 64])
 def test_regroup(rand, dependent, rows):
     x = rand(rows, 144)
-    groups, copy = regroup.fused_into(x, torch.float16, dependent=dependent)
-    expected = regroup.reference_into(x, torch.float16)
-    assert torch.equal(groups, expected[0])
-    assert torch.equal(copy, expected[1])
+    for scale in (None, rand(144)):
+        groups, copy, squares = regroup.fused_into(x, torch.float16, scale, dependent=dependent)
+        expected = regroup.reference_into(x, torch.float16, scale)
+        assert torch.equal(groups, expected[0])
+        assert torch.equal(copy, expected[1])
+        check(squares, expected[2], torch.float32)
+        mean = x.square().mean(1)
+        check(fragments.mean_square(squares, rows), mean, torch.float32)
     assert torch.equal(regroup.fused_from(groups, rows, dependent=dependent), x)
     assert torch.equal(regroup.reference_from(groups, rows), x)
 
@@ -293,10 +298,16 @@ def test_regroup(rand, dependent, rows):
 @pytest.mark.parametrize(("rows", "narrow", "width"), [(1, 7, 48), (50, 32, 1024), (64, 33, 144)])
 def test_stream_linear(rand, dependent, rows, narrow, width):
     x, weight, bias = rand(rows, narrow), rand(width, narrow), rand(width)
-    stream, copy = stream_linear.fused_into(x, weight, bias, torch.float16, dependent=dependent)
-    expected = stream_linear.reference_into(*wide(x, weight, bias), torch.float64)
-    check(stream, expected[0], torch.float32)
-    check(copy, expected[1], torch.float16)
+    for scale in (None, rand(width)):
+        stream, copy, squares = stream_linear.fused_into(
+            x, weight, bias, torch.float16, scale, dependent=dependent
+        )
+        expected = stream_linear.reference_into(
+            *wide(x, weight, bias), torch.float64, None if scale is None else scale.double()
+        )
+        check(stream, expected[0], torch.float32)
+        check(copy, expected[1], torch.float16)
+        check(squares, expected[2], torch.float32)
     weight, bias = rand(narrow, width), rand(narrow)
     found = stream_linear.fused_out(stream, rows, weight, bias, 1e-6, dependent=dependent)
     expected = stream_linear.reference_out(stream.double(), rows, *wide(weight, bias), 1e-6)

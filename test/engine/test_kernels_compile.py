@@ -119,7 +119,8 @@ KERNELS = {
          "SCALED": True, "BIASED": True, "NORM": True, "STEP": 64, "SHARE": 256},
     ),
     "regroup": (
-        regroup.regroup_kernel, {"copy_ptr": HALF}, {"INTO": True, "SHARE": 2.0**-6, "BLOCK": 512},
+        regroup.regroup_kernel, {"copy_ptr": HALF},
+        {"INTO": True, "SCALED": True, "SHARE": 2.0**-6},
     ),
     "row_linear": (
         row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True,
@@ -136,7 +137,7 @@ KERNELS = {
     ),
     "stream_into": (
         stream_linear.into_kernel, {"copy_ptr": HALF}, {"WIDE": 32, "COLUMNS": 128,
-                                                        "SHARE": 2.0**-6},
+                                                        "SCALED": True, "SHARE": 2.0**-6},
     ),
     "token_rows": (
         token_rows.token_rows_kernel,

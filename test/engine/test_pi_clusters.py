@@ -39,7 +39,8 @@ def operators(monkeypatch):
     """The fixtures' experts are narrower than any tile of a kernel."""
     cluster_twins.put(monkeypatch)
     monkeypatch.setattr(cluster_product.Form, "fits", lambda _: True)
-    for module, deepest in ((gemma_expert, {"rms": 1 << 20, "": 1 << 20}), (hidden_layer, 1 << 20)):
+    deep = 1 << 20
+    for module, deepest in ((gemma_expert, {"ready": deep, "": deep}), (hidden_layer, deep)):
         monkeypatch.setattr(module, "_DEEPEST", deepest)
     return InClusters()
 

@@ -18,10 +18,16 @@ import torch
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_fragments, from_groups
+from phyai_ros.engine.kernels.fragments import (
+    COPY,
+    ROWS,
+    from_fragments,
+    from_groups,
+    mean_square,
+)
 from phyai_ros.engine.kernels.skinny_linear import activate
 
-_NORMS = {"": 0, "rms": 1}
+_NORMS = {"": 0, "rms": 1, "ready": 2}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
 _FILES = ("hopper.cuh", "join.cuh", "cluster_product.cu")
@@ -33,7 +39,8 @@ class Form:
 
     n, k: of W [n, k]; without a norm k may be more than W has, as if columns of zeros followed.
     blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a cluster makes twice
-    as many columns. norm of x: "" or "rms". epilogue: "rope" (packed queries, keys and values,
+    as many columns. norm of x: "", "rms", or "ready", an RMS norm whose scale is in the operands
+    already and whose squares stand beside them. epilogue: "rope" (packed queries, keys and values,
     ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as fragments, keys and values into
     their cache), "residual" (x += gate (y + bias)), "gated" (W's first half of rows are gates, the
     second ups). registers of a thread at most: a block starts beside one of the kernel in front
@@ -83,15 +90,17 @@ class Form:
         """Bytes of shared memory a block takes."""
         own = 2 * self.half // 8 // self.ranks
         each = 4 * self.half * self.depth + (self.blocks - 1) * own * 2048
-        norm = 4 * (self.ranks * ROWS + self.groups * self.depth) if self.norm else 0
-        return self.groups * each + norm + 16
+        sums = 4 * self.ranks * ROWS if self.norm else 0
+        scales = 4 * self.groups * self.depth if self.norm == "rms" else 0
+        return self.groups * each + sums + scales + 16
 
 
 class _Given(ctypes.Structure):
     _fields_ = (
         ("weights", _cuda.TensorMap),
         *((n, c_uint64) for n in (
-            "x_in", "scale", "bias", "gate", "x", "old", "out", "key", "value", "cosine", "sine",
+            "x_in", "scale", "bias", "gate", "x", "old", "out", "squares", "key", "value", "cosine",
+            "sine",
         )),
         ("rows", c_int), ("eps", c_float),
     )  # fmt: skip
@@ -145,15 +154,18 @@ class ClusterProduct:
         eps: float = 0.0,
         old: torch.Tensor | None = None,
         begins: bool = False,
+        squares: torch.Tensor | None = None,
     ) -> None:
         """source: fragments of k columns; in front of a norm, of the residual stream times
         ``COPY``. out: fragments, 16 bit; of "residual", the stream's copy. x: the stream, groups of
         n columns, changed in place, or only written: where it was ``old``, which stays, or where it
         ``begins``, from zeros. scale [k], bias and gate [n], float32; a norm's shift is a bias,
-        ``through(weight, shift)``. key, value: [>= rows, kv d], written from their first row on.
+        ``through(weight, shift)``. For a norm that is "ready" the "residual" in front takes its
+        scale [n], which goes onto the copy, and leaves squares (``into_squares``), which the norm
+        takes in the scale's place. key, value: [>= rows, kv d], written from their first row on.
         cos, sin: float32 [rows, d]."""
         before = None if begins else x if old is None else old
-        places = (source, scale, bias, gate, x, before, out, key, value, cos, sin)
+        places = (source, scale, bias, gate, x, before, out, squares, key, value, cos, sin)
         given = _Given(self._map, *map(_cuda.address, places), rows, eps)
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
 
@@ -176,22 +188,25 @@ def reference(
     cos: torch.Tensor | None = None,
     sin: torch.Tensor | None = None,
     eps: float = 0.0,
+    squares: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, ...]:
     """The twin, in the dtype of ``source``. -> (y [rows, n]), or (x, its copy), or for "rope"
     queries [rows, heads d], keys and values [rows, kv d]; plain rows, not fragments."""
     h = from_fragments(source, rows) / (COPY if form.norm else 1.0)
     wide = h.dtype
-    if form.norm == "rms":
+    if form.norm == "ready":
+        assert squares is not None
+        h = h * torch.rsqrt(mean_square(squares.to(wide), rows)[:, None] + eps)
+    elif form.norm:
         h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps)
-    if scale is not None:
-        h = h * scale.to(wide)
+        h = h if scale is None else h * scale.to(wide)
     y = h @ weight.to(wide).t()
     if bias is not None:
         y = y + bias.to(wide)
     if form.epilogue == "residual":
         assert x is not None
         x = from_groups(x, rows).to(wide) + (y if gate is None else y * gate.to(wide))
-        return x, x * COPY
+        return x, x * COPY * (1.0 if scale is None else scale.to(wide))
     if form.epilogue == "gated":
         one, two = y.chunk(2, dim=1)
         return (activate(one, form.activation) * two,)

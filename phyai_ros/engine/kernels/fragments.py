@@ -23,6 +23,18 @@ def from_groups(x: torch.Tensor, rows: int) -> torch.Tensor:
     return split.reshape(ROWS, -1)[:rows]
 
 
+def into_squares(x: torch.Tensor) -> torch.Tensor:
+    """x [rows <= 64, width], of a residual stream -> [width / 8, 32, 2], sums of squares of x
+    ``COPY`` over 8 columns each, rows as groups hold them."""
+    return _split(x * COPY, 8).square().sum((4, 5)).permute(3, 0, 2, 1).reshape(-1, 32, 2)
+
+
+def mean_square(squares: torch.Tensor, rows: int) -> torch.Tensor:
+    """Of ``into_squares`` -> [rows], the mean of x squared over the width."""
+    mean = squares.sum(0) / (8 * len(squares) * COPY**2)
+    return mean.view(4, 8, 2).transpose(1, 2).reshape(ROWS)[:rows]
+
+
 def into_fragments(x: torch.Tensor) -> torch.Tensor:
     """x [rows <= 64, width], width a multiple of 16 -> [width / 16, 4, 32, 8], as a product takes
     its first operand; rows that are missing are zeros."""

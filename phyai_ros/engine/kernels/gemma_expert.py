@@ -4,7 +4,9 @@
 
 Rows stay in the kernels' orders from the first layer to the last: the residual stream as groups in
 float32, what products read, a copy of the stream among it, as fragments in 16 bits. A norm's shift
-is a bias behind the product, so that a norm is one factor a row and one a column.
+is a bias behind the product, so that a norm is one factor a row and one a column: the latter, and
+the squares of which the former is made, are the stream's writer's, who has each number once where
+its readers have it 64 times.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, throu
 from phyai_ros.engine.kernels.fragments import ROWS
 from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
 
-_DEEPEST = {"rms": 256, "": 512}
+_DEEPEST = {"ready": 256, "": 512}
 """Of a warpgroup's share of the depth, whose operands are in registers; by the norm in front."""
 _SHAPES = {
     "rope": ((4, 1, 32), (2, 2, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
@@ -91,10 +93,12 @@ class Past(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """The residual stream, groups in float32, and its copy in 16 bits, fragments."""
+    """The residual stream, groups in float32; its copy in 16 bits, fragments, times the scale of
+    the norm that reads it next; and the sums of its squares (``into_squares``)."""
 
     groups: torch.Tensor
     copy: torch.Tensor
+    squares: torch.Tensor
 
 
 def reference(
@@ -142,7 +146,7 @@ def reference(
 def form(weight: torch.Tensor, epilogue: str, *, d: int = 256, heads: int = 8) -> Form | None:
     """How a product of a layer runs; None where no form fits it."""
     n, k = weight.shape
-    norm = "" if epilogue == "residual" else "rms"
+    norm = "" if epilogue == "residual" else "ready"
     activation = "gelu_tanh" if epilogue == "gated" else ""
     for blocks, groups, half in _SHAPES[epilogue]:
         made = Form(n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads)
@@ -248,13 +252,13 @@ class GemmaExpert:
             for k, v in zip(key, value, strict=True)
         ]  # fmt: skip
 
-    def enter(self, x: torch.Tensor, linear: Linear | None = None) -> Stream:
-        """x [tokens, width], or what ``linear`` makes it of; float32, contiguous. Where there is a
-        ``hidden_layer``, a stream may come out of that instead."""
+    def enter(self, x: torch.Tensor, scale: torch.Tensor, linear: Linear | None = None) -> Stream:
+        """x [tokens, width], or what ``linear`` makes it of; float32, contiguous. scale: of the
+        first norm. Where there is a ``hidden_layer``, a stream may come out of that instead."""
         dtype, dependent = self._hidden.dtype, self._dependent
         if linear is None:
-            return Stream(*regroup.fused_into(x, dtype, dependent=dependent))
-        return Stream(*stream_linear.fused_into(x, *linear, dtype, dependent=dependent))
+            return Stream(*regroup.fused_into(x, dtype, scale, dependent=dependent))
+        return Stream(*stream_linear.fused_into(x, *linear, dtype, scale, dependent=dependent))
 
     def leave(self, stream: Stream, linear: Linear) -> torch.Tensor:
         """linear: ``FoldedStep.leave``. -> [tokens, out] float32, but for a row ``alone``."""
@@ -272,25 +276,32 @@ class GemmaExpert:
         sin: torch.Tensor,
         norms: Sequence[Folded],
     ) -> None:
-        """stream: of ``enter``, taken through every layer in place. past: of ``over``. exists bool
-        [at + tokens]. cos, sin float32 [tokens, d].
+        """stream: of ``enter`` with the first norm's scale, taken through every layer in place.
+        past: of ``over``. exists bool [at + tokens]. cos, sin float32 [tokens, d].
 
         The prefix and ``exists`` are read before the kernels in front have ended, by kernels that
         start before those in front of them have. So some launch that is not early has to stand
         between what writes the two and this call: it began when they had been written, and what
         comes behind it begins later still. ``norms`` and weights are of the load.
         """
-        rows, eps, (x, copy) = self.tokens, self._eps, stream
+        rows, eps, (x, copy, squares) = self.tokens, self._eps, stream
+        scales = [norm.scale for norm in norms[1:]] + [None]  # behind the last is ``leave``
         for i, (qkv, output, gate_up, down) in enumerate(self._products):
             one, two, here = norms[2 * i], norms[2 * i + 1], past[i]
             qkv(
-                copy, rows=rows, out=self._queries, scale=one.scale, bias=one.bias, eps=eps,
+                copy, rows=rows, out=self._queries, squares=squares, bias=one.bias, eps=eps,
                 key=here.key, value=here.value, cos=cos, sin=sin,
             )  # fmt: skip
             here.attend(self._queries, exists, out=self._attended)
-            output(self._attended, rows=rows, x=x, out=copy, gate=one.gate)
-            gate_up(copy, rows=rows, out=self._hidden, scale=two.scale, bias=two.bias, eps=eps)
-            down(self._hidden, rows=rows, x=x, out=copy, gate=two.gate)
+            output(
+                self._attended, rows=rows, x=x, out=copy, squares=squares, gate=one.gate,
+                scale=scales[2 * i],
+            )  # fmt: skip
+            gate_up(copy, rows=rows, out=self._hidden, squares=squares, bias=two.bias, eps=eps)
+            down(
+                self._hidden, rows=rows, x=x, out=copy, squares=squares, gate=two.gate,
+                scale=scales[2 * i + 1],
+            )  # fmt: skip
 
 
 def fits(layers: Sequence[Layer], tokens: int, heads: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.kernels import split_linear
+from phyai_ros.engine.kernels import regroup, split_linear
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form
 from phyai_ros.engine.kernels.fragments import ROWS, into_groups
 
@@ -59,7 +59,7 @@ class HiddenLayer:
         self._rows, self._given, self._dependent = rows, given, dependent
         packed = split_linear.packed(weight.detach(), dtype)
         self._product = ClusterProduct(packed, made, dependent=dependent)
-        self._split = _fragments(made.k, packed)
+        self._split = weight.new_empty(made.k // 16, 4, 32, 8, dtype=dtype)
 
     def before(self, given: torch.Tensor) -> torch.Tensor:
         """given [``given``, width] float32 -> what the stream is before the hidden layer's rows are
@@ -68,17 +68,18 @@ class HiddenLayer:
         return into_groups(torch.cat([given, biases]))
 
     def __call__(
-        self, x: torch.Tensor, hidden: Linear, before: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """x [rows - given, K] float32, contiguous; hidden: V and a. -> the stream, and its copy in
-        16 bits."""
+        self, x: torch.Tensor, hidden: Linear, before: torch.Tensor,
+        scale: torch.Tensor | None = None,
+    ) -> regroup.Into:  # fmt: skip
+        """x [rows - given, K] float32, contiguous; hidden: V and a; scale [width], of the norm
+        behind. -> the stream, its copy in 16 bits and its squares."""
         split_linear.fused_rows(
             x, *hidden, out=self._split, first=self._given, dependent=self._dependent
         )
-        stream, copy = torch.empty_like(before), _fragments(self._product.form.n, self._split)
-        self._product(self._split, rows=self._rows, x=stream, out=copy, old=before)
-        return stream, copy
-
-
-def _fragments(width: int, like: torch.Tensor) -> torch.Tensor:
-    return torch.empty(width // 16, 4, 32, 8, dtype=like.dtype, device=like.device)
+        made = regroup.empty_into(self._product.form.n, self._split.dtype, before)
+        stream, copy, squares = made
+        self._product(
+            self._split, rows=self._rows, x=stream, out=copy, old=before, scale=scale,
+            squares=squares,
+        )  # fmt: skip
+        return made

@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A residual stream into the order and the copy that ``cluster_product`` reads, and back; each in
-one launch."""
+"""A residual stream into the order, the copy and the squares that ``cluster_product`` reads, and
+back; each in one launch."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ import torch
 
 from phyai_ros.engine.kernels import fragments
 from phyai_ros.engine.kernels._triton import jit, tl
-from phyai_ros.engine.kernels.fragments import COPY, ROWS
+from phyai_ros.engine.kernels.fragments import COPY
+
+Into = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""A stream's groups, its copy and the squares beside that."""
 
 
-def reference_into(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows <= 64, width] -> groups in x's dtype, and fragments of x ``COPY`` in ``dtype``."""
-    return fragments.into_groups(x), fragments.into_fragments((x * COPY).to(dtype))
+def reference_into(x: torch.Tensor, dtype: torch.dtype, scale: torch.Tensor | None = None) -> Into:
+    """x [rows <= 64, width]; scale [width], of the norm behind -> groups in x's dtype, fragments of
+    x ``COPY`` scale in ``dtype``, and ``into_squares``."""
+    copy = x * COPY if scale is None else x * COPY * scale
+    return (
+        fragments.into_groups(x),
+        fragments.into_fragments(copy.to(dtype)),
+        fragments.into_squares(x),
+    )
 
 
 reference_from = fragments.from_groups
@@ -35,10 +44,10 @@ def fragment_at(at):
 
 @jit
 def regroup_kernel(
-    rows_ptr, groups_ptr, copy_ptr, rows, width,
-    INTO: tl.constexpr, SHARE: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
+    rows_ptr, groups_ptr, copy_ptr, squares_ptr, scale_ptr, rows, width,
+    INTO: tl.constexpr, SCALED: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * 512 + tl.arange(0, 512)  # a group
     if PDL:
         tl.extra.cuda.gdc_launch_dependents()
     lane = i // 4 % 32
@@ -50,38 +59,52 @@ def regroup_kernel(
     if INTO:
         x = tl.load(rows_ptr + row * width + column, mask=inside, other=0.0)
         tl.store(groups_ptr + i, x)
-        tl.store(copy_ptr + fragment_at(i), (x * SHARE).to(copy_ptr.dtype.element_ty))
+        x *= SHARE
+        squares = tl.sum(tl.sum(tl.reshape(x * x, (32, 4, 2, 2)), 3), 1)
+        at = tl.arange(0, 32)[:, None] * 2 + tl.arange(0, 2)[None, :]
+        tl.store(squares_ptr + tl.program_id(0) * 64 + at, squares)
+        if SCALED:
+            x *= tl.load(scale_ptr + column)
+        tl.store(copy_ptr + fragment_at(i), x.to(copy_ptr.dtype.element_ty))
     else:
         x = tl.load(groups_ptr + i, mask=inside, other=0.0)
         tl.store(rows_ptr + row * width + column, x, mask=inside)
 
 
+def empty_into(width: int, dtype: torch.dtype, like: torch.Tensor) -> Into:
+    """Where a stream of ``width`` columns goes, of numbers like those of ``like``."""
+    return (
+        like.new_empty(width // 8, 4, 32, 4),
+        like.new_empty(width // 16, 4, 32, 8, dtype=dtype),
+        like.new_empty(width // 8, 32, 2),
+    )
+
+
 def fused_into(
-    x: torch.Tensor, dtype: torch.dtype, *, dependent: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """``reference_into``; x contiguous, float32."""
+    x: torch.Tensor, dtype: torch.dtype, scale: torch.Tensor | None = None, *,
+    dependent: bool = False,
+) -> Into:  # fmt: skip
+    """``reference_into``; x and scale contiguous, float32."""
     rows, width = x.shape
-    out = torch.empty(width // 8, 4, 32, 4, dtype=x.dtype, device=x.device)
-    copy = torch.empty(width // 16, 4, 32, 8, dtype=dtype, device=x.device)
-    _launch(x, out, copy, rows, width, True, dependent)
-    return out, copy
+    made = empty_into(width, dtype, x)
+    _launch(x, *made, scale, rows, width, True, dependent)
+    return made
 
 
 def fused_from(x: torch.Tensor, rows: int, *, dependent: bool = False) -> torch.Tensor:
     """``reference_from``; float32."""
     width = len(x) * 8
     out = torch.empty(rows, width, dtype=x.dtype, device=x.device)
-    _launch(out, x, x, rows, width, False, dependent)
+    _launch(out, x, x, x, None, rows, width, False, dependent)
     return out
 
 
 def _launch(
-    plain: torch.Tensor, groups: torch.Tensor, copy: torch.Tensor, rows: int, width: int,
-    into: bool, dependent: bool,
+    plain: torch.Tensor, groups: torch.Tensor, copy: torch.Tensor, squares: torch.Tensor,
+    scale: torch.Tensor | None, rows: int, width: int, into: bool, dependent: bool,
 ) -> None:  # fmt: skip
     options = {"launch_pdl": True} if dependent else {}
-    block = 512  # a group
-    regroup_kernel[(ROWS * width // block,)](
-        plain, groups, copy, rows, width,
-        INTO=into, SHARE=COPY, BLOCK=block, PDL=dependent, num_warps=4, **options,
+    regroup_kernel[(width // 8,)](
+        plain, groups, copy, squares, plain if scale is None else scale, rows, width,
+        INTO=into, SCALED=scale is not None, SHARE=COPY, PDL=dependent, num_warps=4, **options,
     )  # fmt: skip

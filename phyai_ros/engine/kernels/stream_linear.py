@@ -16,11 +16,12 @@ from phyai_ros.engine.kernels.regroup import fragment_at, group_at
 
 
 def reference_into(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [rows <= 64, K], weight [width, K], bias [width] -> the stream x W^T + bias and its copy in
-    ``dtype``, as ``regroup.reference_into`` gives them."""
-    return regroup.reference_into(F.linear(x, weight, bias), dtype)
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype,
+    scale: torch.Tensor | None = None,
+) -> regroup.Into:  # fmt: skip
+    """x [rows <= 64, K], weight [width, K], bias [width] -> the stream x W^T + bias, its copy in
+    ``dtype`` and its squares, as ``regroup.reference_into`` gives them."""
+    return regroup.reference_into(F.linear(x, weight, bias), dtype, scale)
 
 
 def reference_out(
@@ -57,17 +58,26 @@ def narrow_row(
 
 @jit
 def into_kernel(
-    x_ptr, w_ptr, bias_ptr, stream_ptr, copy_ptr, rows, width, K,
-    WIDE: tl.constexpr, COLUMNS: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
+    x_ptr, w_ptr, bias_ptr, scale_ptr, stream_ptr, copy_ptr, squares_ptr, rows, width, K,
+    WIDE: tl.constexpr, COLUMNS: tl.constexpr, SCALED: tl.constexpr, SHARE: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    first = tl.program_id(1) * COLUMNS
+    columns = first + tl.arange(0, COLUMNS)
     y = narrow_row(x_ptr, w_ptr, bias_ptr, row, columns, rows, width, K, WIDE, PDL)
     y = tl.where(row < rows, y, 0.0)
     inside = columns < width
     at = group_at(row, columns)
     tl.store(stream_ptr + at, y, mask=inside)
-    tl.store(copy_ptr + fragment_at(at), (y * SHARE).to(copy_ptr.dtype.element_ty), mask=inside)
+    y *= SHARE
+    groups = first // 8 + tl.arange(0, COLUMNS // 8)
+    squares = tl.sum(tl.reshape(y * y, (COLUMNS // 8, 8)), 1)
+    slot = (row // 16 * 8 + row % 8) * 2 + row // 8 % 2
+    tl.store(squares_ptr + groups * 64 + slot, squares, mask=groups * 8 < width)
+    if SCALED:
+        y *= tl.load(scale_ptr + columns, mask=inside, other=0.0)
+    tl.store(copy_ptr + fragment_at(at), y.to(copy_ptr.dtype.element_ty), mask=inside)
 
 
 @jit
@@ -110,21 +120,21 @@ def fits(weight: torch.Tensor) -> bool:
 
 
 def fused_into(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype, *,
-    dependent: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """``reference_into`` in one launch; x contiguous."""
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype,
+    scale: torch.Tensor | None = None, *, dependent: bool = False,
+) -> regroup.Into:  # fmt: skip
+    """``reference_into`` in one launch; x and scale contiguous."""
     (rows, k), width = x.shape, len(weight)
-    stream = torch.empty(width // 8, 4, 32, 4, dtype=x.dtype, device=x.device)
-    copy = torch.empty(width // 16, 4, 32, 8, dtype=dtype, device=x.device)
+    made = regroup.empty_into(width, dtype, x)
     wide = power_of_two(k)
     columns = min(power_of_two(width), 4096 // wide)
     options = {"launch_pdl": True} if dependent else {}
     into_kernel[(ROWS, -(-width // columns))](
-        x, weight, bias, stream, copy, rows, width, k,
-        WIDE=wide, COLUMNS=columns, SHARE=COPY, PDL=dependent, num_warps=4, **options,
+        x, weight, bias, bias if scale is None else scale, *made, rows, width, k,
+        WIDE=wide, COLUMNS=columns, SCALED=scale is not None, SHARE=COPY, PDL=dependent,
+        num_warps=4, **options,
     )  # fmt: skip
-    return stream, copy
+    return made
 
 
 def fused_out(

@@ -3,8 +3,11 @@
 // y = epilogue(norm(x) W^T), 64 rows at most, sums joined in clusters (``join.cuh``). All of a block's
 // weights are asked for at once, before the kernel in front has ended.
 //
-// Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, whether an RMS norm stands in
-// front; EPILOGUE and what it needs; REGISTERS of a thread.
+// Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, the RMS norm in front;
+// EPILOGUE and what it needs; REGISTERS of a thread.
+
+#define RMS 1    // operands become the norm's here
+#define READY 2  // the stream's writer multiplied them by the norm's scale, and left sums of squares
 
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
@@ -29,12 +32,14 @@ static_assert(N % COLUMNS == 0, "whole tiles");
 struct Given {
   TensorMap weights;   // boxes of HALF rows
   const Word4* in;     // fragments of K columns; in front of a norm, the stream's copy
-  const float* scale;  // of the norm, [K]; null for ones
+  const float* scale;  // [K], of the norm; RESIDUAL: [N], of the norm behind; null for ones
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
   float* x;            // RESIDUAL: the stream, groups of N columns
   const float* old;    // RESIDUAL: what it was, x itself or a stream that stays; null for zeros
-  u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy
+  u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy, scaled
+  float* squares;      // of the stream's unscaled copy, summed over 8 columns: [K / 8][32][2], as
+                       // groups hold rows; RESIDUAL: [N / 8][32][2], written, or null
   u16* key;            // ROPE: rows of KV D, the first that is written
   u16* value;
   const float* cosine;  // [rows, D]
@@ -67,7 +72,12 @@ DEV float activate(float x) {
 #endif
 }
 
-// Sums of squares of a thread's two rows, over a rank's share.
+// Sums of squares of a thread's two rows, over 8 columns.
+DEV Float2* squares_at(float* squares, u32 group, u32 tid) {
+  return (Float2*)squares + group * 32 + (tid >> 2);
+}
+
+// The same, over a rank's share.
 DEV u32 statistics_at(u32 statistics, u32 rank, u32 tid) {
   return statistics + (rank * 32 + (tid >> 2)) * 8;
 }
@@ -81,7 +91,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   const u32 weights = shared_of(dynamic);
   const u32 received = weights + GROUPS * SHARE_BYTES, statistics = received + GROUPS * RECEIVED_BYTES;
   const u32 bar = statistics + STATISTICS_BYTES, joined = bar + 8;
-#if NORM
+#if NORM == RMS
   float* scales = (float*)(dynamic + (bar + 16 - weights));
 #endif
 
@@ -104,7 +114,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   // What the kernels in front do not write.
   Float2 bias[OWN];
 #if EPILOGUE == RESIDUAL
-  Float2 gate[OWN];
+  Float2 gate[OWN], next[OWN];
 #endif
 #pragma unroll
   for (u32 j = 0; j < OWN; j++) {
@@ -112,6 +122,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     bias[j] = g.bias ? *(const Float2*)(g.bias + column) : Float2{0.0f, 0.0f};
 #if EPILOGUE == RESIDUAL
     gate[j] = g.gate ? *(const Float2*)(g.gate + column) : Float2{1.0f, 1.0f};
+    next[j] = g.scale ? *(const Float2*)(g.scale + column) : Float2{1.0f, 1.0f};
 #endif
   }
 #if EPILOGUE == ROPE
@@ -126,7 +137,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       sine[j][h] = there ? *(const Float2*)(g.sine + r * D + d) : Float2{};
     }
 #endif
-#if NORM
+#if NORM == RMS
   for (u32 i = threadIdx.x * 4; i < GROUPS * DEPTH; i += THREADS * 4) {
     if (g.scale)
       copy16(bar + 16 + i * 4, g.scale + block * GROUPS * DEPTH + i);
@@ -139,11 +150,16 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 
   u32 a[STEPS][4];
   load_share(a, g.in, rank, tid, live);
-#if NORM
+#if NORM == READY  // of this share; a row's four lanes read them in turn
+  Float2 squares[DEPTH / 32];
+#pragma unroll
+  for (u32 i = 0; i < DEPTH / 32; i++)
+    squares[i] = live ? *squares_at(g.squares, rank * (DEPTH / 8) + i * 4 + q, tid) : Float2{};
+#elif NORM == RMS
   copies_done();
 #endif
   __syncthreads();  // barriers and scales are there for all
-#if NORM
+#if NORM == RMS
   // Word e of a step is of row e & 1. What one row has in common is multiplied behind the product.
   float square[4] = {};
 #pragma unroll
@@ -166,9 +182,18 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     product(sum, a[i], further(matrix, (i >> 2) * PIECE_BYTES + (i & 3) * 32));
   products_commit();
 #if NORM
-  float mine[2];
+  float mine[2] = {};
+#if NORM == RMS
 #pragma unroll
-  for (int h = 0; h < 2; h++) mine[h] = quad_sum(square[h] + square[h + 2]);
+  for (int h = 0; h < 2; h++) mine[h] = square[h] + square[h + 2];
+#else
+#pragma unroll
+  for (u32 i = 0; i < DEPTH / 32; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) mine[h] += squares[i].v[h];
+#endif
+#pragma unroll
+  for (int h = 0; h < 2; h++) mine[h] = quad_sum(mine[h]);
 #endif
   products_wait();
   hold(sum);
@@ -208,6 +233,9 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #endif
     }
   }
+#if EPILOGUE == RESIDUAL
+  const u32 lanes = __ballot_sync(~0u, live);
+#endif
   if (!live) return;
 #if EPILOGUE == RESIDUAL
   Float4 old[OWN];
@@ -281,6 +309,17 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     *group_at(g.x, column, tid) = old[j];
 #pragma unroll
     for (int e = 0; e < 4; e++) old[j].v[e] *= COPY;
+    if (g.squares) {
+      Float2 square;
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        const float* two = old[j].v + h * 2;
+        square.v[h] = quad_sum(two[0] * two[0] + two[1] * two[1], lanes);
+      }
+      if (q == 0) *squares_at(g.squares, column >> 3, tid) = square;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) old[j].v[e] *= next[j].v[e & 1];
     put_fragment(g.out, column, tid, old[j].v);
   }
 #elif EPILOGUE == GATED

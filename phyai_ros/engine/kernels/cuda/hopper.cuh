@@ -88,9 +88,9 @@ DEV float gelu_tanh(float x) {
 DEV float silu(float x) { return x * reciprocal(1.0f + exp2_(-1.4426950408889634f * x)); }
 DEV float infinity() { return __int_as_float(0x7f800000); }
 // Over the four lanes that share a row.
-DEV float quad_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
+DEV float quad_sum(float x, u32 lanes = ~0u) {
+  x += __shfl_xor_sync(lanes, x, 1);
+  return x + __shfl_xor_sync(lanes, x, 2);
 }
 DEV float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));

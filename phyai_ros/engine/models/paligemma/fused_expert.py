@@ -137,7 +137,7 @@ class FusedExpert:
             return layers(x)
 
         def launches(x: torch.Tensor) -> torch.Tensor:
-            stream = self._stream(kernels, x, enter, prefix)
+            stream = self._stream(kernels, x, enter, prefix, folded.norms[0].scale)
             cos, sin = (t[0, 0] for t in prefix.positions)
             kernels(stream, past, prefix.exists[0], cos, sin, folded.norms)
             return kernels.leave(stream, folded.leave)
@@ -156,15 +156,16 @@ class FusedExpert:
         return torch.cat((first, rows.unflatten(0, (len(first), -1))), dim=1).flatten(0, 1)
 
     def _stream(
-        self, kernels: GemmaExpert, x: torch.Tensor, enter: Linear, prefix: FusedPrefix
-    ) -> Stream:
-        """The same in the kernels' order."""
+        self, kernels: GemmaExpert, x: torch.Tensor, enter: Linear, prefix: FusedPrefix,
+        scale: torch.Tensor,
+    ) -> Stream:  # fmt: skip
+        """The same in the kernels' order. scale: of the first norm."""
         if stream_linear.fits(enter.weight):
             if self._second is None:
-                return kernels.enter(x, enter)
+                return kernels.enter(x, scale, enter)
             if kernels.hidden_layer is not None and prefix.before is not None:
-                return Stream(*kernels.hidden_layer(x, enter, prefix.before))
-        return kernels.enter(self._entered(x, enter, prefix.first))
+                return Stream(*kernels.hidden_layer(x, enter, prefix.before, scale))
+        return kernels.enter(self._entered(x, enter, prefix.first), scale)
 
     def _rows(self, x: torch.Tensor, linear: Linear) -> torch.Tensor:
         return self._operators.row_linear(x.to(linear.weight.dtype), *linear).float()
