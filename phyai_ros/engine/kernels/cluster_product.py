@@ -92,7 +92,7 @@ class Form:
         each = 4 * self.half * self.depth + (self.blocks - 1) * own * 2048
         sums = 4 * self.ranks * ROWS if self.norm else 0
         scales = 4 * self.groups * self.depth if self.norm == "rms" else 0
-        return self.groups * each + sums + scales + 16
+        return self.groups * each + sums + scales + 8 + 8 * self.k // 64 // self.blocks
 
 
 class _Given(ctypes.Structure):

@@ -38,9 +38,10 @@ _DEEPEST = {"ready": 256, "": 512}
 _SHAPES = {
     "rope": ((4, 1, 32), (2, 2, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
     "residual": ((4, 1, 16), (8, 1, 32), (4, 2, 32), (2, 1, 16), (1, 1, 16)),
-    "gated": ((2, 2, 64), (4, 1, 64), (2, 1, 64), (1, 1, 64), (1, 1, 32)),
+    "gated": ((2, 2, 64, 160), (4, 1, 64), (2, 1, 64), (1, 1, 64), (1, 1, 32)),
 }
-"""Blocks of a cluster, warpgroups of a block, half the columns: the first that fits is taken."""
+"""Blocks of a cluster, warpgroups of a block, half the columns, registers where few are enough to
+stand beside the launch in front and the one behind: the first that fits is taken."""
 
 
 class Vectors(NamedTuple):
@@ -148,8 +149,11 @@ def form(weight: torch.Tensor, epilogue: str, *, d: int = 256, heads: int = 8) -
     n, k = weight.shape
     norm = "" if epilogue == "residual" else "ready"
     activation = "gelu_tanh" if epilogue == "gated" else ""
-    for blocks, groups, half in _SHAPES[epilogue]:
-        made = Form(n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads)
+    for blocks, groups, half, *registers in _SHAPES[epilogue]:
+        most = {"registers": registers[0]} if registers else {}
+        made = Form(
+            n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads, **most
+        )
         if made.fits() and made.depth <= _DEEPEST[norm]:
             return made
     return None

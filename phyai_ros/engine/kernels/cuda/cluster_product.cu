@@ -26,6 +26,11 @@
 #define HALF (COLUMNS / 2)
 #define STATISTICS_BYTES (NORM ? RANKS * 32 * 8 : 0)
 #define THREADS (GROUPS * 128)
+// Whether a product begins with the first pieces of the weights: where these are last to come.
+#ifndef EACH
+#define EACH (EPILOGUE == GATED)
+#endif
+#define ARRIVALS (EACH ? GROUPS * PIECES : 1)
 
 static_assert(N % COLUMNS == 0, "whole tiles");
 
@@ -90,21 +95,24 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   const bool live = row < g.rows;  // one of this thread's rows is
   const u32 weights = shared_of(dynamic);
   const u32 received = weights + GROUPS * SHARE_BYTES, statistics = received + GROUPS * RECEIVED_BYTES;
-  const u32 bar = statistics + STATISTICS_BYTES, joined = bar + 8;
+  const u32 joined = statistics + STATISTICS_BYTES, there = joined + 8;
 #if NORM == RMS
-  float* scales = (float*)(dynamic + (bar + 16 - weights));
+  float* scales = (float*)(dynamic + (there + 8 * GROUPS * PIECES - weights));
 #endif
 
   if (threadIdx.x == 0) {
-    bar_init(bar, 1);
     bar_init(joined, 1);
+#pragma unroll
+    for (u32 i = 0; i < ARRIVALS; i++) bar_init(there + i * 8, 1);
     bars_made();
-    bar_expect(bar, GROUPS * SHARE_BYTES);
+    if (!EACH) bar_expect(there, GROUPS * SHARE_BYTES);
     if (BLOCKS > 1)  // from each warpgroup of the other blocks
       bar_expect(joined, (BLOCKS - 1) * GROUPS * live_pairs(g.rows) * (OWN * 64 + (NORM ? 8 : 0)));
 #pragma unroll
-    for (u32 i = 0; i < GROUPS * PIECES; i++) {
-      u32 to = weights + i * PIECE_BYTES, column = block * GROUPS * DEPTH + i * 64;
+    for (u32 i = 0; i < GROUPS * PIECES; i++) {  // the warpgroups' first pieces first
+      u32 at = i % GROUPS * PIECES + i / GROUPS, bar = there + (EACH ? at * 8 : 0);
+      u32 to = weights + at * PIECE_BYTES, column = (block * GROUPS * PIECES + at) * PIECE;
+      if (EACH) bar_expect(bar, PIECE_BYTES);
       fetch_box(to, &g.weights, column, column_of(tile, 0), bar);
       fetch_box(to + HALF * 128, &g.weights, column, column_of(tile, HALF / 8), bar);
     }
@@ -140,7 +148,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #if NORM == RMS
   for (u32 i = threadIdx.x * 4; i < GROUPS * DEPTH; i += THREADS * 4) {
     if (g.scale)
-      copy16(bar + 16 + i * 4, g.scale + block * GROUPS * DEPTH + i);
+      copy16(there + 8 * GROUPS * PIECES + i * 4, g.scale + block * GROUPS * DEPTH + i);
     else
       *(Float4*)(scales + i) = {1.0f, 1.0f, 1.0f, 1.0f};
   }
@@ -148,50 +156,56 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #endif
   others_done();
 
-  u32 a[STEPS][4];
-  load_share(a, g.in, rank, tid, live);
 #if NORM == READY  // of this share; a row's four lanes read them in turn
   Float2 squares[DEPTH / 32];
 #pragma unroll
   for (u32 i = 0; i < DEPTH / 32; i++)
     squares[i] = live ? *squares_at(g.squares, rank * (DEPTH / 8) + i * 4 + q, tid) : Float2{};
-#elif NORM == RMS
+#endif
+  u32 a[STEPS][4];
+  load_share(a, g.in, rank, tid, live);
+#if NORM == RMS
   copies_done();
 #endif
   __syncthreads();  // barriers and scales are there for all
+#if NORM
+  float mine[2] = {};
+#endif
 #if NORM == RMS
   // Word e of a step is of row e & 1. What one row has in common is multiplied behind the product.
-  float square[4] = {};
 #pragma unroll
   for (int i = 0; i < STEPS; i++)
 #pragma unroll
     for (int e = 0; e < 4; e++) {
       Float2 f = unpack(a[i][e]), s = *(const Float2*)(scales + i * 16 + (e >> 1) * 8 + q * 2);
 #pragma unroll
-      for (int c = 0; c < 2; c++) square[e] += f.v[c] * f.v[c];
+      for (int c = 0; c < 2; c++) mine[e & 1] += f.v[c] * f.v[c];
       a[i][e] = pack(f.v[0] * s.v[0], f.v[1] * s.v[1]);
     }
-#endif
-
-  const u64 matrix = by_rows(weights + own_group * SHARE_BYTES);
-  float sum[COLUMNS / 2] = {};
-  bar_wait(bar, 0);
-  products_begin();
-#pragma unroll
-  for (int i = 0; i < STEPS; i++)
-    product(sum, a[i], further(matrix, (i >> 2) * PIECE_BYTES + (i & 3) * 32));
-  products_commit();
-#if NORM
-  float mine[2] = {};
-#if NORM == RMS
-#pragma unroll
-  for (int h = 0; h < 2; h++) mine[h] = square[h] + square[h + 2];
-#else
+#elif NORM == READY
 #pragma unroll
   for (u32 i = 0; i < DEPTH / 32; i++)
 #pragma unroll
     for (int h = 0; h < 2; h++) mine[h] += squares[i].v[h];
+  hold(mine);  // so that their registers are free
 #endif
+
+  const u64 matrix = by_rows(weights + own_group * SHARE_BYTES);
+  float sum[COLUMNS / 2] = {};
+#pragma unroll
+  for (int piece = 0; piece < PIECES; piece++) {
+    // Behind a wait that a warp may leave later than another, products begin anew: those of a group
+    // that is already open would be made one after the other (ptxas, C7520).
+    if (EACH || piece == 0) {
+      bar_wait(there + (EACH ? (own_group * PIECES + piece) * 8 : 0), 0);
+      products_begin();
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      product(sum, a[piece * 4 + i], further(matrix, piece * PIECE_BYTES + i * 32));
+    if (EACH || piece == PIECES - 1) products_commit();
+  }
+#if NORM
 #pragma unroll
   for (int h = 0; h < 2; h++) mine[h] = quad_sum(mine[h]);
 #endif
