@@ -242,6 +242,14 @@ inline void product_by_columns(float (&s)[count], const u32* a, u64 b) {
   gpu::now->groups.back().push_back({s, count * 2, a, 0, b, true});
 }
 template <int count>
+inline void product_by_columns_anew(float (&s)[count], u64 a, u64 b) {
+  gpu::now->groups.back().push_back({s, count * 2, nullptr, a, b, true, true});
+}
+template <int count>
+inline void product_anew(float (&s)[count], const u32* a, u64 b) {
+  gpu::now->groups.back().push_back({s, count * 2, a, 0, b, false, true});
+}
+template <int count>
 inline void product_anew(float (&s)[count], u64 a, u64 b) {
   gpu::now->groups.back().push_back({s, count * 2, nullptr, a, b, false, true});
 }

@@ -9,7 +9,7 @@ def product(
 ) -> str:
     """CUDA C++ of ``product(sum, a, b)``: sum[64 x columns] += a[64 x 16] b, a in registers, b a
     descriptor of ``hopper.cuh``; ``product_by_columns`` where it sums over the rows of b. a_shared:
-    a is a descriptor too, ``by_rows``; then there is ``..._anew`` beside it, which sets the sum,
+    a is a descriptor too, ``by_rows``. Beside each there is ``..._anew``, which sets the sum,
     whatever it was. The types of sum and a tell the overloads apart. fp8: of E4M3, a[64 x 32],
     instead of 16 bits. columns: a multiple of 8, at most 256."""
     if fp8 and by_columns:
@@ -43,7 +43,7 @@ DEV void {name}(float (&s)[{count}], {kind_of_a} a, u64 b) {{
 }}
 """
 
-    return function(name, 1) + (function(f"{name}_anew", 0) if a_shared else "")
+    return function(name, 1) + function(f"{name}_anew", 0)
 
 
 def _four(text: str, first: int) -> str:

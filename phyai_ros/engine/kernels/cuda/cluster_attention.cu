@@ -118,7 +118,7 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
   }
 
   // Weights go through shared memory: products that read them from registers keep the warp.
-  float y[BOXES][32] = {}, sum[2] = {};
+  float y[BOXES][32], sum[2] = {};
   const u32 row = (b.tid >> 5) * 16 + (b.lane & 15);
   __syncthreads();  // all warps have multiplied the keys
 #pragma unroll
@@ -144,8 +144,13 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
     const u64 by = by_rows(weights), of = by_columns(values + box(k) * N * 128, 1024);
     products_begin();
 #pragma unroll
-    for (int i = 0; i < N / 16; i++)
-      product_by_columns(y[k], further(by, (i >> 2) * 8192 + (i & 3) * 32), further(of, i * 2048));
+    for (int i = 0; i < N / 16; i++) {
+      const u64 weight = further(by, (i >> 2) * 8192 + (i & 3) * 32), value = further(of, i * 2048);
+      if (i == 0)
+        product_by_columns_anew(y[k], weight, value);
+      else
+        product_by_columns(y[k], weight, value);
+    }
     products_commit();
   };
   multiply(0);

@@ -89,7 +89,7 @@ DEV u32 statistics_at(u32 statistics, u32 rank, u32 tid) {
 
 extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_constant__ Given g) {
   extern __shared__ __align__(1024) u8 dynamic[];
-  const u32 tid = threadIdx.x & 127, own_group = GROUPS == 1 ? 0 : threadIdx.x >> 7;
+  const u32 tid = threadIdx.x & 127, own_group = GROUPS == 1 ? 0 : __shfl_sync(~0u, threadIdx.x >> 7, 0);
   const u32 lane = tid & 31, row = (tid >> 5) * 16 + (lane >> 2), q = lane & 3;
   const u32 block = cluster_rank(), rank = block * GROUPS + own_group, tile = blockIdx.x / BLOCKS;
   const bool live = row < g.rows;  // one of this thread's rows is
@@ -154,6 +154,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   }
   scales += own_group * DEPTH;
 #endif
+  cluster_wait();  // all have their barriers; before the others are done, for it empties a cache
   others_done();
 
 #if NORM == READY  // of this share; a row's four lanes read them in turn
@@ -166,8 +167,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   load_share(a, g.in, rank, tid, live);
 #if NORM == RMS
   copies_done();
+  __syncthreads();  // scales are there for all
 #endif
-  __syncthreads();  // barriers and scales are there for all
 #if NORM
   float mine[2] = {};
 #endif
@@ -191,7 +192,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #endif
 
   const u64 matrix = by_rows(weights + own_group * SHARE_BYTES);
-  float sum[COLUMNS / 2] = {};
+  float sum[COLUMNS / 2];
 #pragma unroll
   for (int piece = 0; piece < PIECES; piece++) {
     // Behind a wait that a warp may leave later than another, products begin anew: those of a group
@@ -201,8 +202,13 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       products_begin();
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-      product(sum, a[piece * 4 + i], further(matrix, piece * PIECE_BYTES + i * 32));
+    for (int i = 0; i < 4; i++) {
+      const u64 weight = further(matrix, piece * PIECE_BYTES + i * 32);
+      if (piece + i == 0)
+        product_anew(sum, a[0], weight);
+      else
+        product(sum, a[piece * 4 + i], weight);
+    }
     if (EACH || piece == PIECES - 1) products_commit();
   }
 #if NORM
@@ -231,7 +237,6 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 
   // Inside the cluster: to the owners.
   float own[OWN][4];
-  if (BLOCKS > 1) cluster_wait();  // their barriers are made
 #pragma unroll
   for (u32 owner = 0; owner < BLOCKS; owner++) {
     if (owner == block) {

@@ -34,7 +34,7 @@ struct Given {
 
 extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_constant__ Given g) {
   extern __shared__ __align__(1024) u8 memory[];
-  const u32 tid = threadIdx.x & 127, group = GROUPS == 1 ? 0 : threadIdx.x >> 7, q = tid & 3;
+  const u32 tid = threadIdx.x & 127, group = GROUPS == 1 ? 0 : __shfl_sync(~0u, threadIdx.x >> 7, 0), q = tid & 3;
   const bool live = (tid >> 5) * 16 + (tid & 31) / 4 < g.rows;  // one of this thread's rows is
   const u32 block = cluster_rank(), rank = block * GROUPS + group;
   const u32 first = blockIdx.x / BLOCKS * COLUMNS, mine = first + rank * OWN * 8;
@@ -68,7 +68,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
     if (PART) sums[j] = *(const Float2*)(g.sums + column);
     if (RESIDUAL) scale[j] = g.scale ? *(const Float2*)(g.scale + column) : Float2{1.0f, 1.0f};
   }
-  __syncthreads();
+  cluster_wait();  // all have their barriers; before the others are done, for it empties a cache
   others_done();
 
   u32 a[STEPS][4];
@@ -91,7 +91,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 #endif
 
   const u64 matrix = by_rows(weights + group * SHARE_BYTES);
-  float sum[COLUMNS / 2] = {};
+  float sum[COLUMNS / 2];
   // Each piece begins and commits by itself: behind a wait that a warp might leave later than another,
   // products of a group that is already open are made one after the other (ptxas, C7520).
 #pragma unroll
@@ -105,8 +105,13 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
     bar_wait(there + at * 8, 0);
     products_begin();
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-      product(sum, operands[piece * 4 + i], further(matrix, piece * PIECE_BYTES + i * 32));
+    for (int i = 0; i < 4; i++) {
+      const u64 weight = further(matrix, piece * PIECE_BYTES + i * 32);
+      if (piece + i == 0)
+        product_anew(sum, operands[0], weight);
+      else
+        product(sum, operands[piece * 4 + i], weight);
+    }
     products_commit();
   }
 #if PART
@@ -149,7 +154,6 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 
   // Inside the cluster: to the owners.
   float own[OWN][4];
-  cluster_wait();  // their barriers are made
 #pragma unroll
   for (u32 owner = 0; owner < BLOCKS; owner++) {
     if (owner == block) {
