@@ -23,7 +23,7 @@ class ProductTwin:
     ):
         wide = source if source.dtype.itemsize > 2 else source.float()
         before = x if old is None else old
-        if self.form.epilogue != "residual":
+        if self.form.norm:
             given["squares"] = squares
         found = cluster_product.reference(
             wide, self.weight, self.form, rows=rows, x=before, **given

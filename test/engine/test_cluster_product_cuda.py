@@ -28,13 +28,13 @@ from phyai_ros.engine.kernels.regroup import reference_into
 pytestmark = needs_hopper
 EPS = 1e-6
 FORMS = [
-    Form(2560, 1024, 4, 1, 32, "rope", "ready"),
-    Form(2560, 1024, 2, 2, 32, "rope", "ready"),
+    Form(2560, 1024, 4, 1, 32, "rope", "rms"),
+    Form(2560, 1024, 2, 2, 32, "rope", "rms"),
     Form(1024, 2048, 8, 1, 32, "residual"),
     Form(1024, 2048, 4, 2, 32, "residual"),
-    Form(8192, 1024, 4, 1, 128, "gated", "ready", "gelu_tanh"),
-    Form(8192, 1024, 2, 2, 64, "gated", "ready", "gelu_tanh"),
-    Form(8192, 1024, 2, 2, 64, "gated", "ready", "gelu_tanh", registers=152),
+    Form(8192, 1024, 4, 1, 128, "gated", "rms", "gelu_tanh"),
+    Form(8192, 1024, 2, 2, 64, "gated", "rms", "gelu_tanh"),
+    Form(8192, 1024, 2, 2, 64, "gated", "rms", "gelu_tanh", registers=152),
     Form(1024, 4096, 8, 1, 32, "residual"),
     Form(1024, 4096, 4, 2, 32, "residual"),
     Form(1280, 768, 4, 1, 32, "gated", "rms", "silu"),
@@ -60,12 +60,8 @@ def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch
     if form.norm:
         shift, scale = draw(form.k, scale=0.2), 1 + draw(form.k, scale=0.2)
         options["bias"] = options["bias"] + through(weight, shift)
-        if form.norm == "ready":
-            options["squares"] = into_squares(source)
-            source = source * scale
-        else:
-            options["scale"] = scale
-        source = source * COPY
+        options["squares"] = into_squares(source)
+        source = source * COPY * scale
     if form.epilogue == "residual":
         options["scale"] = 1 + draw(form.n, scale=0.2)
         options["x"] = into_groups(draw(rows, form.n))

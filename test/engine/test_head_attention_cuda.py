@@ -147,14 +147,16 @@ def test_queries_made_of_a_stream(rand, dtype, dependent, rows, keys, width, d):
 def test_the_twin_of_queries_is_norm_product_and_rotation():
     """Against the twin of the launch that it stands for."""
     rows, width, d, heads = 5, 64, 16, 3
-    _, copy, _ = regroup.reference_into(torch.randn(rows, width).double(), torch.float64)
+    x = torch.randn(rows, width).double()
     queries = Queries(torch.rand(width), torch.randn(heads * d, width).double())
+    _, copy, _ = regroup.reference_into(x, torch.float64)
+    _, scaled, squares = regroup.reference_into(x, torch.float64, queries.scale)
     angle = torch.randn(rows, d // 2)
     cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
     found = head_attention.reference_queries(copy, rows, queries, Turn(cos, sin, 1e-3), d)
     form = cluster_product.Form(heads * d, width, 1, 1, 8, "rope", "rms", d=d, heads=heads, kv=0)
     expected, *_ = cluster_product.reference(
-        copy, queries.weight, form, rows=rows, scale=queries.scale, cos=cos, sin=sin, eps=1e-3
+        scaled, queries.weight, form, rows=rows, squares=squares, cos=cos, sin=sin, eps=1e-3
     )
     torch.testing.assert_close(found, expected)
 

@@ -40,7 +40,7 @@ def operators(monkeypatch):
     cluster_twins.put(monkeypatch)
     monkeypatch.setattr(cluster_product.Form, "fits", lambda _: True)
     deep = 1 << 20
-    for module, deepest in ((gemma_expert, {"ready": deep, "": deep}), (hidden_layer, deep)):
+    for module, deepest in ((gemma_expert, {"rms": deep, "": deep}), (hidden_layer, deep)):
         monkeypatch.setattr(module, "_DEEPEST", deepest)
     return InClusters()
 

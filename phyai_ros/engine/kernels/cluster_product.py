@@ -27,7 +27,7 @@ from phyai_ros.engine.kernels.fragments import (
 )
 from phyai_ros.engine.kernels.skinny_linear import activate
 
-_NORMS = {"": 0, "rms": 1, "ready": 2}
+_NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
 _FILES = ("hopper.cuh", "join.cuh", "cluster_product.cu")
@@ -39,8 +39,8 @@ class Form:
 
     n, k: of W [n, k]; without a norm k may be more than W has, as if columns of zeros followed.
     blocks of a cluster, of ``groups`` warpgroups each, share the depth. half: a cluster makes twice
-    as many columns. norm of x: "", "rms", or "ready", an RMS norm whose scale is in the operands
-    already and whose squares stand beside them. epilogue: "rope" (packed queries, keys and values,
+    as many columns. norm of x: "", or "rms", whose scale is in the operands already and whose
+    squares stand beside them. epilogue: "rope" (packed queries, keys and values,
     ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as fragments, keys and values into
     their cache), "residual" (x += gate (y + bias)), "gated" (W's first half of rows are gates, the
     second ups). registers of a thread at most: a block starts beside one of the kernel in front
@@ -91,8 +91,7 @@ class Form:
         own = 2 * self.half // 8 // self.ranks
         each = 4 * self.half * self.depth + (self.blocks - 1) * own * 2048
         sums = 4 * self.ranks * ROWS if self.norm else 0
-        scales = 4 * self.groups * self.depth if self.norm == "rms" else 0
-        return self.groups * each + sums + scales + 8 + 8 * self.k // 64 // self.blocks
+        return self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks
 
 
 class _Given(ctypes.Structure):
@@ -156,14 +155,14 @@ class ClusterProduct:
         begins: bool = False,
         squares: torch.Tensor | None = None,
     ) -> None:
-        """source: fragments of k columns; in front of a norm, of the residual stream times
-        ``COPY``. out: fragments, 16 bit; of "residual", the stream's copy. x: the stream, groups of
-        n columns, changed in place, or only written: where it was ``old``, which stays, or where it
-        ``begins``, from zeros. scale [k], bias and gate [n], float32; a norm's shift is a bias,
-        ``through(weight, shift)``. For a norm that is "ready" the "residual" in front takes its
-        scale [n], which goes onto the copy, and leaves squares (``into_squares``), which the norm
-        takes in the scale's place. key, value: [>= rows, kv d], written from their first row on.
-        cos, sin: float32 [rows, d]."""
+        """source: fragments of k columns. out: fragments, 16 bit; of "residual", the stream's copy.
+        x: the stream, groups of n columns, changed in place, or only written: where it was
+        ``old``, which stays, or where it ``begins``, from zeros. bias and gate [n], float32.
+
+        What stands in front of a norm leaves it the stream times ``COPY`` and the norm's scale
+        ("residual": scale [n], none is ones) and the squares (``into_squares``) of the stream; a
+        shift of the norm's is a bias, ``through(weight, shift)``. key, value: [>= rows, kv d],
+        written from their first row on. cos, sin: float32 [rows, d]."""
         before = None if begins else x if old is None else old
         places = (source, scale, bias, gate, x, before, out, squares, key, value, cos, sin)
         given = _Given(self._map, *map(_cuda.address, places), rows, eps)
@@ -194,12 +193,9 @@ def reference(
     queries [rows, heads d], keys and values [rows, kv d]; plain rows, not fragments."""
     h = from_fragments(source, rows) / (COPY if form.norm else 1.0)
     wide = h.dtype
-    if form.norm == "ready":
+    if form.norm:
         assert squares is not None
         h = h * torch.rsqrt(mean_square(squares.to(wide), rows)[:, None] + eps)
-    elif form.norm:
-        h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps)
-        h = h if scale is None else h * scale.to(wide)
     y = h @ weight.to(wide).t()
     if bias is not None:
         y = y + bias.to(wide)

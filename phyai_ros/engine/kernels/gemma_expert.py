@@ -33,10 +33,10 @@ from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, throu
 from phyai_ros.engine.kernels.fragments import ROWS
 from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
 
-_DEEPEST = {"ready": 256, "": 512}
+_DEEPEST = {"rms": 256, "": 512}
 """Of a warpgroup's share of the depth, whose operands are in registers; by the norm in front."""
 _SHAPES = {
-    "rope": ((4, 1, 32), (2, 2, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
+    "rope": ((2, 2, 32), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
     "residual": ((4, 1, 16), (8, 1, 32), (4, 2, 32), (2, 1, 16), (1, 1, 16)),
     "gated": ((2, 2, 64, 160), (4, 1, 64), (2, 1, 64), (1, 1, 64), (1, 1, 32)),
 }
@@ -147,7 +147,7 @@ def reference(
 def form(weight: torch.Tensor, epilogue: str, *, d: int = 256, heads: int = 8) -> Form | None:
     """How a product of a layer runs; None where no form fits it."""
     n, k = weight.shape
-    norm = "" if epilogue == "residual" else "ready"
+    norm = "" if epilogue == "residual" else "rms"
     activation = "gelu_tanh" if epilogue == "gated" else ""
     for blocks, groups, half, *registers in _SHAPES[epilogue]:
         most = {"registers": registers[0]} if registers else {}

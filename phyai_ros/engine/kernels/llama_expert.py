@@ -10,7 +10,7 @@ Rows stay in the kernels' orders from the first layer to the last, as in ``gemma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -164,6 +164,7 @@ class LlamaExpert:
         self._attended, self._hidden = scratch(output.form.k), scratch(down.form.k)
         self._split = scratch(made.k)
         self._x = torch.zeros(first.shape[0] // 8, 4, 32, 4, device=first.device)
+        self._squares = torch.zeros(first.shape[0] // 8, 32, 2, device=first.device)
 
     def over(
         self, keys: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
@@ -210,27 +211,31 @@ class LlamaExpert:
         behind it begins later. Between the calls that follow nothing of this may be written.
         """
         rows, eps, copy, stream = self.tokens, self._eps, self._copy, self._x
+        left: dict[str, Any] = {"rows": rows, "x": stream, "out": copy, "squares": self._squares}
+        # Attention that makes queries norms a copy without a scale; behind the last is ``leave``.
+        scales = [
+            None if p.queries else x.norms[0] for x, p in zip(self._layers, past, strict=True)
+        ]
         enter, bias = self._enter
         early = self._dependent and not first
         split_linear.fused_rows(x, *hidden, out=self._split, dependent=early)
-        enter(self._split, rows=rows, x=stream, out=copy, bias=bias, begins=True)
-        for layer, here, (qkv, output, gate_up, down) in zip(
-            self._layers, past, self._products, strict=True
+        enter(self._split, bias=bias, begins=True, scale=scales[0], **left)
+        for layer, here, scale, (qkv, output, gate_up, down) in zip(
+            self._layers, past, [*scales[1:], None], self._products, strict=True
         ):
-            one, two = layer.norms
             cos, sin = own if layer.own else apart
             if here.queries:
                 turn = Turn(cos, sin, eps)
                 here.attend(copy, out=self._attended, rows=rows, exists=exists, turn=turn)
             else:
                 qkv(
-                    copy, rows=rows, out=self._queries, scale=one, eps=eps, key=here.key,
-                    value=here.value, cos=cos, sin=sin,
+                    copy, rows=rows, out=self._queries, squares=self._squares, eps=eps,
+                    key=here.key, value=here.value, cos=cos, sin=sin,
                 )  # fmt: skip
                 here.attend(self._queries, out=self._attended, rows=rows, exists=exists)
-            output(self._attended, rows=rows, x=stream, out=copy)
-            gate_up(copy, rows=rows, out=self._hidden, scale=two, eps=eps)
-            down(self._hidden, rows=rows, x=stream, out=copy)
+            output(self._attended, scale=layer.norms[1], **left)
+            gate_up(copy, rows=rows, out=self._hidden, squares=self._squares, eps=eps)
+            down(self._hidden, scale=scale, **left)
         return stream_linear.fused_out(
             stream, rows, *self._leave, eps, euler=euler, dependent=self._dependent
         )

@@ -3,11 +3,9 @@
 // y = epilogue(norm(x) W^T), 64 rows at most, sums joined in clusters (``join.cuh``). All of a block's
 // weights are asked for at once, before the kernel in front has ended.
 //
-// Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, the RMS norm in front;
-// EPILOGUE and what it needs; REGISTERS of a thread.
+// Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, whether an RMS norm stands in
+// front, whose scale is in the operands; EPILOGUE and what it needs; REGISTERS of a thread.
 
-#define RMS 1    // operands become the norm's here
-#define READY 2  // the stream's writer multiplied them by the norm's scale, and left sums of squares
 
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
@@ -37,7 +35,7 @@ static_assert(N % COLUMNS == 0, "whole tiles");
 struct Given {
   TensorMap weights;   // boxes of HALF rows
   const Word4* in;     // fragments of K columns; in front of a norm, the stream's copy
-  const float* scale;  // [K], of the norm; RESIDUAL: [N], of the norm behind; null for ones
+  const float* scale;  // RESIDUAL: of the norm behind, [N]; null for ones
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
   float* x;            // RESIDUAL: the stream, groups of N columns
@@ -96,9 +94,6 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   const u32 weights = shared_of(dynamic);
   const u32 received = weights + GROUPS * SHARE_BYTES, statistics = received + GROUPS * RECEIVED_BYTES;
   const u32 joined = statistics + STATISTICS_BYTES, there = joined + 8;
-#if NORM == RMS
-  float* scales = (float*)(dynamic + (there + 8 * GROUPS * PIECES - weights));
-#endif
 
   if (threadIdx.x == 0) {
     bar_init(joined, 1);
@@ -145,19 +140,10 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       sine[j][h] = there ? *(const Float2*)(g.sine + r * D + d) : Float2{};
     }
 #endif
-#if NORM == RMS
-  for (u32 i = threadIdx.x * 4; i < GROUPS * DEPTH; i += THREADS * 4) {
-    if (g.scale)
-      copy16(there + 8 * GROUPS * PIECES + i * 4, g.scale + block * GROUPS * DEPTH + i);
-    else
-      *(Float4*)(scales + i) = {1.0f, 1.0f, 1.0f, 1.0f};
-  }
-  scales += own_group * DEPTH;
-#endif
   cluster_wait();  // all have their barriers; before the others are done, for it empties a cache
   others_done();
 
-#if NORM == READY  // of this share; a row's four lanes read them in turn
+#if NORM  // of this share; a row's four lanes read them in turn
   Float2 squares[DEPTH / 32];
 #pragma unroll
   for (u32 i = 0; i < DEPTH / 32; i++)
@@ -165,25 +151,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #endif
   u32 a[STEPS][4];
   load_share(a, g.in, rank, tid, live);
-#if NORM == RMS
-  copies_done();
-  __syncthreads();  // scales are there for all
-#endif
 #if NORM
   float mine[2] = {};
-#endif
-#if NORM == RMS
-  // Word e of a step is of row e & 1. What one row has in common is multiplied behind the product.
-#pragma unroll
-  for (int i = 0; i < STEPS; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      Float2 f = unpack(a[i][e]), s = *(const Float2*)(scales + i * 16 + (e >> 1) * 8 + q * 2);
-#pragma unroll
-      for (int c = 0; c < 2; c++) mine[e & 1] += f.v[c] * f.v[c];
-      a[i][e] = pack(f.v[0] * s.v[0], f.v[1] * s.v[1]);
-    }
-#elif NORM == READY
 #pragma unroll
   for (u32 i = 0; i < DEPTH / 32; i++)
 #pragma unroll
