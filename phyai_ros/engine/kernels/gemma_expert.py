@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -103,20 +103,10 @@ class Stream(NamedTuple):
 
 
 def reference(
-    x: torch.Tensor,
-    layers: Sequence[Layer],
-    norms: Sequence[Vectors],
-    key: torch.Tensor,
-    value: torch.Tensor,
-    exists: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    *,
-    heads: int,
-    at: int,
-    eps: float,
-    alone: bool = False,
-) -> torch.Tensor:
+    x: torch.Tensor, layers: Sequence[Layer], norms: Sequence[Vectors], key: torch.Tensor,
+    value: torch.Tensor, exists: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *,
+    heads: int, at: int, eps: float, alone: bool = False,
+) -> torch.Tensor:  # fmt: skip
     """The twin, of the twins of a layer's operators. x [tokens, width], left as it is. norms: two a
     layer. key, value [layers, 1, 1, L, d], whose rows at .. at + tokens are overwritten. exists
     bool [1, L]. cos, sin [1, tokens, d]. alone: of ``GemmaExpert``. In the dtype of key and value.
@@ -272,14 +262,9 @@ class GemmaExpert:
         return rows[int(self._alone) :]
 
     def __call__(
-        self,
-        stream: Stream,
-        past: Sequence[Past],
-        exists: torch.Tensor,
-        cos: torch.Tensor,
-        sin: torch.Tensor,
-        norms: Sequence[Folded],
-    ) -> None:
+        self, stream: Stream, past: Sequence[Past], exists: torch.Tensor, cos: torch.Tensor,
+        sin: torch.Tensor, norms: Sequence[Folded],
+    ) -> None:  # fmt: skip
         """stream: of ``enter`` with the first norm's scale, taken through every layer in place.
         past: of ``over``. exists bool [at + tokens]. cos, sin float32 [tokens, d].
 
@@ -289,6 +274,7 @@ class GemmaExpert:
         comes behind it begins later still. ``norms`` and weights are of the load.
         """
         rows, eps, (x, copy, squares) = self.tokens, self._eps, stream
+        left: dict[str, Any] = {"rows": rows, "x": x, "out": copy, "squares": squares}
         scales = [norm.scale for norm in norms[1:]] + [None]  # behind the last is ``leave``
         for i, (qkv, output, gate_up, down) in enumerate(self._products):
             one, two, here = norms[2 * i], norms[2 * i + 1], past[i]
@@ -297,15 +283,9 @@ class GemmaExpert:
                 key=here.key, value=here.value, cos=cos, sin=sin,
             )  # fmt: skip
             here.attend(self._queries, exists, out=self._attended)
-            output(
-                self._attended, rows=rows, x=x, out=copy, squares=squares, gate=one.gate,
-                scale=scales[2 * i],
-            )  # fmt: skip
+            output(self._attended, gate=one.gate, scale=scales[2 * i], **left)
             gate_up(copy, rows=rows, out=self._hidden, squares=squares, bias=two.bias, eps=eps)
-            down(
-                self._hidden, rows=rows, x=x, out=copy, squares=squares, gate=two.gate,
-                scale=scales[2 * i + 1],
-            )  # fmt: skip
+            down(self._hidden, gate=two.gate, scale=scales[2 * i + 1], **left)
 
 
 def fits(layers: Sequence[Layer], tokens: int, heads: int) -> bool:

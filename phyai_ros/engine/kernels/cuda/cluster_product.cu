@@ -6,7 +6,6 @@
 // Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, whether an RMS norm stands in
 // front, whose scale is in the operands; EPILOGUE and what it needs; REGISTERS of a thread.
 
-
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
 #define GATED 3     // rows of W: gates, then as many ups -> act(gate) up
