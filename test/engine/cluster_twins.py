@@ -58,7 +58,7 @@ def put(monkeypatch):
     monkeypatch.setattr(cluster_attention, "fits", lambda *_: True)
 
     def no_options(twin):
-        return lambda *given, dependent: twin(*given)
+        return lambda *given, dependent, **options: twin(*given, **options)
 
     for module in (regroup, stream_linear):
         monkeypatch.setattr(module, "fused_into", no_options(module.reference_into))

@@ -312,6 +312,8 @@ def test_stream_linear(rand, dependent, rows, narrow, width):
     found = stream_linear.fused_out(stream, rows, weight, bias, 1e-6, dependent=dependent)
     expected = stream_linear.reference_out(stream.double(), rows, *wide(weight, bias), 1e-6)
     check(found, expected, torch.float32)
+    behind = stream_linear.fused_out(stream, rows, weight, bias, 1e-6, first=1, dependent=dependent)
+    assert torch.equal(behind, found[1:])
     given = [rand(rows, narrow) for _ in range(3)]
     step = flow_step.Step(-1.0, 0.7, 1.9, 10)
     euler, euler64 = (flow_step.Euler(*g, step) for g in (given, wide(*given)))

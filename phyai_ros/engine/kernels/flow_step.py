@@ -32,6 +32,12 @@ class Euler(NamedTuple):
     weights: torch.Tensor
     step: Step
 
+    @staticmethod
+    def of(x: torch.Tensor, target: torch.Tensor, weights: torch.Tensor, step: Step) -> Euler:
+        """x [B, T, n]; the others broadcast to it -> [B T, n], contiguous."""
+        at, to, by = (t.expand_as(x).contiguous().flatten(0, 1) for t in (x, target, weights))
+        return Euler(at, to, by, step)
+
 
 def reference(
     x: torch.Tensor,

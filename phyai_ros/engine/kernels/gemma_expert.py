@@ -30,6 +30,7 @@ from phyai_ros.engine.kernels import (
 )
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, through
+from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.fragments import ROWS
 from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
 
@@ -254,12 +255,13 @@ class GemmaExpert:
             return Stream(*regroup.fused_into(x, dtype, scale, dependent=dependent))
         return Stream(*stream_linear.fused_into(x, *linear, dtype, scale, dependent=dependent))
 
-    def leave(self, stream: Stream, linear: Linear) -> torch.Tensor:
-        """linear: ``FoldedStep.leave``. -> [tokens, out] float32, but for a row ``alone``."""
-        rows = stream_linear.fused_out(
-            stream.groups, self.tokens, *linear, self._eps, dependent=self._dependent
-        )
-        return rows[int(self._alone) :]
+    def leave(self, stream: Stream, linear: Linear, euler: Euler | None = None) -> torch.Tensor:
+        """linear: ``FoldedStep.leave``. -> [tokens, out] float32, but for a row ``alone``; or what
+        ``euler`` makes of that velocity."""
+        return stream_linear.fused_out(
+            stream.groups, self.tokens, *linear, self._eps, euler=euler, first=int(self._alone),
+            dependent=self._dependent,
+        )  # fmt: skip
 
     def __call__(
         self, stream: Stream, past: Sequence[Past], exists: torch.Tensor, cos: torch.Tensor,

@@ -26,12 +26,12 @@ def reference_into(
 
 def reference_out(
     stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float,
-    euler: Euler | None = None,
+    euler: Euler | None = None, first: int = 0,
 ) -> torch.Tensor:  # fmt: skip
     """stream: groups of ``width`` columns; weight [N, width], bias [N]: what the norm multiplies
-    and adds is in them. -> v = x / rms(x) W^T + bias [rows, N], or what ``euler`` makes of that
-    velocity."""
-    x = from_groups(stream, rows)
+    and adds is in them; first: rows of the stream that nothing is made of. -> v = x / rms(x) W^T +
+    bias [rows - first, N], or what ``euler`` makes of that velocity."""
+    x = from_groups(stream, rows)[first:]
     v = F.linear(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps), weight, bias)
     if euler is None:
         return v
@@ -82,7 +82,7 @@ def into_kernel(
 
 @jit
 def out_kernel(
-    stream_ptr, w_ptr, bias_ptr, out_ptr, x_ptr, target_ptr, weights_ptr, N, width, eps,
+    stream_ptr, w_ptr, bias_ptr, out_ptr, x_ptr, target_ptr, weights_ptr, first, N, width, eps,
     sign, rest, pull, inverse_steps,
     WIDE: tl.constexpr, COLUMNS: tl.constexpr, EULER: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
@@ -97,7 +97,7 @@ def out_kernel(
     bias = tl.load(bias_ptr + columns, mask=inside, other=0.0)
     if PDL:
         tl.extra.cuda.gdc_wait()
-    x = tl.load(stream_ptr + group_at(row, k), mask=k < width, other=0.0)
+    x = tl.load(stream_ptr + group_at(first + row, k), mask=k < width, other=0.0)
     inverse = tl.rsqrt(tl.sum(x * x, 0) / width + eps)
     y = tl.sum(w * x[None, :], 1) * inverse + bias
     at = row * N + columns
@@ -139,10 +139,10 @@ def fused_into(
 
 def fused_out(
     stream: torch.Tensor, rows: int, weight: torch.Tensor, bias: torch.Tensor, eps: float, *,
-    euler: Euler | None = None, dependent: bool = False,
+    euler: Euler | None = None, first: int = 0, dependent: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """``reference_out`` in one launch; euler's tensors contiguous."""
-    n, width = weight.shape
+    (n, width), rows = weight.shape, rows - first
     out = torch.empty(rows, n, dtype=stream.dtype, device=stream.device)
     wide = power_of_two(width)
     columns = max(1, min(power_of_two(n), 4096 // wide))
@@ -150,7 +150,7 @@ def fused_out(
     given = (out, out, out) if euler is None else euler[:3]
     sign, rest, pull, steps = (0.0, 0.0, 0.0, 1) if euler is None else euler.step
     out_kernel[(rows, -(-n // columns))](
-        stream, weight, bias, out, *given, n, width, eps, sign, rest, pull, 1.0 / steps,
+        stream, weight, bias, out, *given, first, n, width, eps, sign, rest, pull, 1.0 / steps,
         WIDE=wide, COLUMNS=columns, EULER=euler is not None, PDL=dependent, num_warps=4, **options,
     )  # fmt: skip
     return out

@@ -16,6 +16,8 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 
+from phyai_ros.engine.kernels.flow_step import Euler
+from phyai_ros.engine.kernels.flow_step import Step as EulerStep
 from phyai_ros.engine.kernels.gemma_expert import Linear, Vectors
 from phyai_ros.engine.layers.rope import inverse_frequencies
 from phyai_ros.engine.layers.select import Operators
@@ -30,6 +32,7 @@ from phyai_ros.engine.models.paligemma.fused_expert import (
 from phyai_ros.engine.models.paligemma.gemma import Rope
 from phyai_ros.engine.models.paligemma.siglip import SiglipBlock
 from phyai_ros.engine.quantize import reads
+from phyai_ros.engine.solver import RtcIdentity
 
 
 class FusedFlow:
@@ -166,6 +169,26 @@ class FusedFlow:
         """The chunk's first row where it is no action, float32 [B, 1, width]."""
         return None
 
+    # -- once a denoising step -------------------------------------------------------------------
+    def _step(self, step: int, constants: Any) -> tuple[Linear, Step]:
+        """What makes rows of actions, and what the step's time decides."""
+        raise NotImplementedError
+
+    def predict(
+        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: Any
+    ) -> torch.Tensor:
+        enter, of = self._step(step, constants)
+        return self.expert.velocity(x.flatten(0, 1), enter, prefix, of).view(x.shape)
+
+    def advance(
+        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: Any, guide: RtcIdentity,
+        numbers: EulerStep,
+    ) -> torch.Tensor:  # fmt: skip
+        """``base.AdvancingModel``."""
+        enter, of = self._step(step, constants)
+        euler = Euler.of(x, guide.target, guide.weights, numbers)
+        return self.expert.velocity(euler.x, enter, prefix, of, euler).view(x.shape)
+
 
 class FusedPi05(FusedFlow):
     def constants(self, steps: int) -> list[Step]:
@@ -184,11 +207,8 @@ class FusedPi05(FusedFlow):
         """prefix for a chunk whose rows ``committed`` (bool [B, horizon]) are clean actions."""
         return prefix._replace(pick=committed.flatten().to(torch.int32))
 
-    def predict(
-        self, x: torch.Tensor, step: int, prefix: FusedPrefix, constants: list[Step]
-    ) -> torch.Tensor:
-        enter, rows = _linear(self.model.action_in), x.flatten(0, 1)
-        return self.expert.velocity(rows, enter, prefix, constants[step]).view(x.shape)
+    def _step(self, step: int, constants: list[Step]) -> tuple[Linear, Step]:
+        return _linear(self.model.action_in), constants[step]
 
 
 class FusedPi0(FusedFlow):
@@ -218,16 +238,11 @@ class FusedPi0(FusedFlow):
         (through,) = self.expert.folded([norms])
         return model.constants(steps), Step(norms, through), folded.contiguous()
 
-    def predict(
-        self,
-        x: torch.Tensor,
-        step: int,
-        prefix: FusedPrefix,
-        constants: tuple[torch.Tensor, Step, torch.Tensor],
-    ) -> torch.Tensor:
+    def _step(
+        self, step: int, constants: tuple[torch.Tensor, Step, torch.Tensor]
+    ) -> tuple[Linear, Step]:
         times, of, folded = constants
-        enter = Linear(folded, times[step, 0])
-        return self.expert.velocity(x.flatten(0, 1), enter, prefix, of).view(x.shape)
+        return Linear(folded, times[step, 0]), of
 
 
 def _linear(layer: torch.nn.Linear) -> Linear:

@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import torch
 
 from phyai_ros.engine.kernels import stream_linear
+from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.gemma_expert import (
     FoldedStep,
     GemmaExpert,
@@ -118,11 +119,12 @@ class FusedExpert:
 
     # -- once a denoising step -------------------------------------------------------------------
     def velocity(
-        self, x: torch.Tensor, enter: Linear, prefix: FusedPrefix, of: Step
-    ) -> torch.Tensor:
+        self, x: torch.Tensor, enter: Linear, prefix: FusedPrefix, of: Step,
+        euler: Euler | None = None,
+    ) -> torch.Tensor:  # fmt: skip
         """x: actions [B H, narrow], contiguous. enter: what makes rows of them, or the first of two
         layers, with SiLU behind it. -> what ``leave`` makes of the expert's output, float32 [B H,
-        out]."""
+        out]; or what ``euler`` makes of that velocity."""
         norms = of.norms if prefix.pick is None else of.either
         assert norms is not None
 
@@ -130,7 +132,11 @@ class FusedExpert:
             h = self(self._entered(x, enter, prefix.first), prefix, norms)
             if self._alone:
                 h = h.view(-1, self.tokens, h.shape[1])[:, 1:].flatten(0, 1)
-            return self._rows(h, self._leave)
+            v = self._rows(h, self._leave)
+            if euler is None:
+                return v
+            at, target, weights, numbers = euler
+            return self._operators.flow_step(at, v, target, weights, **numbers._asdict())
 
         kernels, folded, past = self.clusters.kernels, of.folded, prefix.past
         if kernels is None or past is None or folded is None or prefix.pick is not None:
@@ -140,7 +146,7 @@ class FusedExpert:
             stream = self._stream(kernels, x, enter, prefix, folded.norms[0].scale)
             cos, sin = (t[0, 0] for t in prefix.positions)
             kernels(stream, past, prefix.exists[0], cos, sin, folded.norms)
-            return kernels.leave(stream, folded.leave)
+            return kernels.leave(stream, folded.leave, euler)
 
         return self.clusters.faster(self._operators, self._name(), x, launches, layers)
 

@@ -169,10 +169,7 @@ class FusedSmolVla:
     ) -> torch.Tensor:  # fmt: skip
         """``base.AdvancingModel``."""
         hidden = constants.enter, constants.time[step]
-        at, target, weights = (
-            t.expand_as(x).contiguous().flatten(0, 1) for t in (x, guide.target, guide.weights)
-        )
-        euler = Euler(at, target, weights, numbers)
+        euler = Euler.of(x, guide.target, guide.weights, numbers)
         y = self._expert(euler.x, hidden, prefix, constants.rows, first=step == 0, euler=euler)
         return y.view(x.shape)
 
