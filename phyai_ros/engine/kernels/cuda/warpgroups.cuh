@@ -32,14 +32,6 @@ DEV void tell(u32 which, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(which), "r"(threads) : "memory");
 }
 
-// fetch_box of a map with four axes: columns, rows of a group, kinds, groups.
-DEV void fetch_groups(u32 to, const TensorMap* map, u32 column, u32 group, u32 bar) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %3, %4}], [%5];" ::"r"(to),
-      "l"(map), "r"(column), "r"(0), "r"(group), "r"(bar)
-      : "memory");
-}
 // A box from shared memory to where its corner is; what lies outside of the matrix is left out.
 DEV void store_box(const TensorMap* map, u32 column, u32 row, u32 from) {
   asm volatile(
