@@ -21,7 +21,7 @@ import torch
 from phyai_ros.engine.kernels import attention
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct
-from phyai_ros.engine.kernels.gemma_expert import form
+from phyai_ros.engine.kernels.gemma_forms import form
 from phyai_ros.engine.kernels.regroup import reference_into
 
 LAYERS, ROWS, PREFIX = 18, 50, 816

@@ -4,7 +4,9 @@
 A weight has one scale an output channel, a power of two, an activation one a row (a token); the
 largest magnitude comes to E4M3's largest number. Sums are float32. A ``QuantizedWeight`` stands
 where a linear layer's weight stood: plain torch products with it emulate in float32 what the fused
-kernels compute (``kernels/fp8_*.py``), on any device.
+operators compute (``kernels/fp8_*.py``), on any device. Kernels for one request's few rows in
+clusters (``kernels/dit_product.py``, ``cluster_product.py``) multiply the same weights, and round
+the rows in a way of their own, which their twins tell: no nearer to the emulation than to 16 bits.
 """
 
 from __future__ import annotations
@@ -83,10 +85,11 @@ class QuantizedWeight(_Emulated):
         self.scale = torch.exp2(exponents.float())
 
     @classmethod
-    def of(cls, weight: torch.Tensor) -> QuantizedWeight:
-        dtype = weight.dtype
-        if dtype == torch.float16:
-            dtype = torch.bfloat16  # as the library gives it
+    def of(cls, weight: torch.Tensor, dtype: torch.dtype | None = None) -> QuantizedWeight:
+        """dtype: of what products with it give; None: the weight's own, but bfloat16 for float16,
+        as the library has it."""
+        if dtype is None:
+            dtype = torch.bfloat16 if weight.dtype == torch.float16 else weight.dtype
         if weight.is_meta:
             exponents = torch.empty(weight.shape[0], dtype=torch.int8, device="meta")
             return cls(torch.empty_like(weight, dtype=E4M3), exponents, dtype)
@@ -160,13 +163,15 @@ class Fp8Plan:
     not in FP8. A layer that none or several of them name is an error. casts: of those that are
     kept, pattern -> the dtype they come to: what reads FP8 products has their dtype, and what runs
     once a load need not stay in float32. unread: layers whose weights inference never reads; they
-    are given up.
+    are given up. own: of ``rows``, those whose products keep the weight's 16-bit dtype, where
+    others give bfloat16.
     """
 
     rows: tuple[str, ...]
     keeps: Mapping[str, str]
     casts: Mapping[str, torch.dtype] = field(default_factory=dict)
     unread: str = r"(?!)"
+    own: str = r"(?!)"
 
     def kind(self, name: str) -> str:
         """ "rows" or "keeps"."""
@@ -196,7 +201,8 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
                 module.to(dtype)
         if kind == "keeps" or isinstance(module.weight, QuantizedWeight):
             continue
-        made = QuantizedWeight.of(module.weight)
+        own = module.weight.dtype if re.fullmatch(plan.own, name) else None
+        made = QuantizedWeight.of(module.weight, own)
         del module.weight
         module.weight = made  # type: ignore[assignment]
         count += 1
@@ -236,6 +242,13 @@ def quantized(model: object) -> bool:
     return isinstance(model, nn.Module) and any(
         isinstance(getattr(m, "weight", None), QuantizedWeight) for m in model.modules()
     )
+
+
+def widened(
+    weight: torch.Tensor | QuantizedWeight, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """What a weight stands for, as a plain tensor."""
+    return weight.dequantize(dtype) if isinstance(weight, QuantizedWeight) else weight.to(dtype)
 
 
 def asked(weight: torch.Tensor | QuantizedWeight) -> torch.Tensor:

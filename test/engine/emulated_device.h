@@ -175,6 +175,9 @@ inline void put(u32 to, const void* from, u32 bytes, u32 bar) {
   });
 }
 
+#ifndef E5M2
+#define E5M2 0  // the operand in registers
+#endif
 inline float half_of(u16 x) {
 #if BF16
   u32 w = (u32)x << 16;
@@ -254,7 +257,7 @@ inline void multiply(size_t group, size_t index) {
         const Fiber& other = *now->warp->lanes[(lane & ~3u) + k % 16 / 4];
         u32 word = other.groups[group][index].registers[k / 16 * 2 + h];
         u8 byte = word >> (k % 4 * 8);
-        a[h][k] = element(&byte);
+        a[h][k] = E5M2 ? half_of((u16)(byte << 8)) : element(&byte);
 #else
         const Fiber& other = *now->warp->lanes[(lane & ~3u) + k % 8 / 2];
         u32 word = other.groups[group][index].registers[k / 8 * 2 + h];

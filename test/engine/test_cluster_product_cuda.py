@@ -11,9 +11,11 @@ from hopper import DEVICE, needs_hopper
 from phyai_ros.engine.kernels.cluster_product import (
     ClusterProduct,
     Form,
+    Weight,
     reference,
     through,
 )
+from phyai_ros.engine.kernels.e4m3 import from_bytes, in_bytes, in_e5m2
 from phyai_ros.engine.kernels.fragments import (
     COPY,
     from_fragments,
@@ -24,6 +26,7 @@ from phyai_ros.engine.kernels.fragments import (
     mean_square,
 )
 from phyai_ros.engine.kernels.regroup import reference_into
+from phyai_ros.engine.quantize import QuantizedWeight
 
 pytestmark = needs_hopper
 EPS = 1e-6
@@ -46,13 +49,25 @@ FORMS = [
     Form(768, 2304, 6, 1, 24, "residual"),
     Form(1024, 3072, 8, 1, 32, "residual"),
 ]
+BYTES = {"takes": "bytes", "leaves": "bytes"}
+E4M3_FORMS = [  # the first five are those of pi0.5's expert
+    Form(2560, 1024, 4, 1, 32, "rope", "rms", registers=128, fp8=True),
+    Form(2560, 1024, 4, 1, 32, "rope", "rms", registers=128, fp8=True, takes="bytes"),
+    Form(1024, 2048, 8, 1, 32, "residual", registers=128, fp8=True, leaves="bytes"),
+    Form(8192, 1024, 1, 4, 32, "gated", "rms", "gelu_tanh", registers=128, fp8=True, **BYTES),
+    Form(1024, 4096, 8, 1, 32, "residual", registers=128, fp8=True, **BYTES),
+    Form(1024, 4096, 4, 2, 32, "residual", registers=168, fp8=True, **BYTES),
+    Form(1280, 768, 1, 2, 32, "gated", "rms", "silu", fp8=True),
+]
 
 
-def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, dict]:
+def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, Weight, dict]:
     def draw(*shape: int, scale: float = 1.0) -> torch.Tensor:
         return torch.randn(*shape, device=DEVICE) * scale
 
     weight = draw(form.n, form.k, scale=form.k**-0.5).to(dtype)
+    if form.fp8:
+        weight = QuantizedWeight.of(weight, dtype)
     source = draw(rows, form.k)
     # Columns of very different size, and a mean: what the shares' own norms must not lose.
     source = source * (1 + 5 * torch.rand(form.k, device=DEVICE)) + draw(1, form.k) + 0.5
@@ -69,28 +84,41 @@ def case(form: Form, rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch
     if form.epilogue == "rope":
         angle = draw(rows, form.d // 2)
         options["cos"], options["sin"] = (torch.cat([f, f], 1) for f in (angle.cos(), angle.sin()))
-    return into_fragments(source.to(dtype)), weight, options
+    fragments = into_fragments(source.to(dtype))
+    if form.takes:
+        fragments = in_bytes(from_fragments(fragments, 64))
+    return fragments, weight, options
+
+
+def room(form: Form, n: int, dtype: torch.dtype) -> torch.Tensor:
+    if form.leaves:
+        return torch.zeros(n // 32, 128, 16, dtype=torch.uint8, device=DEVICE)
+    return torch.zeros(n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
+
+
+def rows_of(x: torch.Tensor, rows: int) -> torch.Tensor:
+    return from_bytes(x, rows) if x.dtype == torch.uint8 else from_fragments(x, rows)
 
 
 def run(form: Form, source, weight, options, rows: int, product: ClusterProduct):
     dtype, given = weight.dtype, dict(options)
     if form.epilogue == "residual":
         given["x"] = options["x"].clone()
-        copy = torch.zeros(form.n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
+        copy = room(form, form.n, dtype)
         squares = torch.zeros(form.n // 8, 32, 2, device=DEVICE)
         product(source, rows=rows, eps=EPS, out=copy, squares=squares, **given)
         x = from_groups(given["x"], rows)
         mean = x.double().square().mean(1)
         nearness.check(mean_square(squares.double(), rows), mean, 1e-5)
-        return x, from_fragments(copy, rows)
+        return x, rows_of(copy, rows)
     n = {"gated": form.n // 2, "rope": form.heads * form.d}.get(form.epilogue, form.n)
-    out = torch.zeros(n // 16, 4, 32, 8, dtype=dtype, device=DEVICE)
+    out = room(form, n, dtype)
     if form.epilogue == "rope":
         given["key"], given["value"] = (
             torch.zeros(rows + 1, form.kv * form.d, dtype=dtype, device=DEVICE) for _ in range(2)
         )
     product(source, rows=rows, eps=EPS, out=out, **given)
-    out = from_fragments(out, rows)
+    out = rows_of(out, rows)
     if form.epilogue != "rope":
         return (out,)
     assert not given["key"][rows:].any()
@@ -98,24 +126,54 @@ def run(form: Form, source, weight, options, rows: int, product: ClusterProduct)
     return out, given["key"][:rows], given["value"][:rows]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rows", [50, 41, 64, 1])
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [
+        *((form, dtype) for form in FORMS for dtype in (torch.float16, torch.bfloat16)),
+        *((form, torch.float16) for form in E4M3_FORMS),
+    ],
+    ids=str,
+)
 def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     source, weight, options = case(form, rows, dtype)
     product = ClusterProduct(weight, form)
     found = run(form, source, weight, options, rows, product)
     expected = reference(source.double(), weight, form, rows=rows, eps=EPS, **options)
-    bound = 1e-3 if dtype == torch.float16 else 8e-3
+    # The tensor cores' own sums of E4M3 have about 14 bits.
+    bound = 8e-3 if dtype == torch.bfloat16 else 3e-3 if form.fp8 else 1e-3
     for one, other in zip(found, expected, strict=True):
         if not other.numel():  # queries alone
+            continue
+        if one.dtype == torch.float64:  # bytes, so that some are their neighbours'
+            other = in_e5m2(other)
+            different = one != other
+            assert different.float().mean() < 2e-2
+            assert ((one - other)[different].abs() <= 0.3 * other[different].abs()).all()
             continue
         error = (one.double() - other).norm() / other.norm()
         assert error < bound, (float(error), (one.double() - other).abs().amax(1).tolist())
     again = run(form, source, weight, options, rows, product)
     for one, other in zip(found, again, strict=True):
         assert torch.equal(one, other)
+
+
+def test_e5m2_rows_of_any_size() -> None:
+    """As small as halves are."""
+    torch.manual_seed(0)
+    form = Form(1024, 2048, 4, 1, 16, "residual", fp8=True)
+    _, weight, _ = case(form, 50, torch.float16)
+    x = torch.randn(50, form.k) * torch.exp2(torch.arange(50.0) / 2 - 14)[:, None]
+    x[:, form.depth : 2 * form.depth] *= 2.0**-6
+    x[3], x[40, : form.depth] = 0, 0
+    source = into_fragments(x.to(DEVICE, torch.float16))
+    options = {"x": into_groups(torch.zeros(50, form.n, device=DEVICE))}
+    found, _ = run(form, source, weight, options, 50, ClusterProduct(weight, form))
+    expected, _ = reference(source.double(), weight, form, rows=50, x=options["x"].double())
+    assert not found[3].any()
+    for row in {*range(50)} - {3}:
+        nearness.check(found[row], expected[row], 3e-3)
 
 
 def test_a_stream_begins() -> None:

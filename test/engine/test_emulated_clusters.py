@@ -70,5 +70,33 @@ def test_products_of_clusters(rand, form, rows, dtype):
     product.test_against_float64(form, rows, dtype)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        product.Form(256, 512, 2, 2, 32, "gated", "rms", "gelu_tanh", fp8=True),
+        product.Form(320, 256, 2, 1, 32, "rope", "rms", d=64, heads=3, kv=1, fp8=True),
+        product.Form(96, 768, 3, 1, 24, "residual", fp8=True, leaves="bytes"),
+        product.Form(
+            256,
+            512,
+            2,
+            2,
+            32,
+            "gated",
+            "rms",
+            "gelu_tanh",
+            fp8=True,
+            takes="bytes",
+            leaves="bytes",
+        ),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows", [50, 1])
+def test_products_of_e4m3_weights(rand, form, rows):
+    product.test_against_float64(form, rows=rows, dtype=FP16)
+
+
 def test_e4m3_rows_of_any_size(rand):
+    product.test_e5m2_rows_of_any_size()
     dit.test_e4m3_rows_of_any_size(rand)

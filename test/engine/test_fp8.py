@@ -2,6 +2,7 @@
 """FP8 policies, emulated on a CPU: what is quantised, how far actions move, what is refused."""
 
 import logging
+from dataclasses import replace
 
 import gr00t_case
 import pi_cases
@@ -11,7 +12,7 @@ from golden import GOLDEN, needs_golden, relative_error, tensors
 from torch import nn
 from torch.nn import functional as F
 
-from phyai_ros.engine import quantize
+from phyai_ros.engine import quantize, rtc, solver
 from phyai_ros.engine.layers.fp8 import Fp8Twins, select_fp8
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel
@@ -100,11 +101,14 @@ def test_pi_actions_stay_near_float32(fixture, case):
 @needs_golden
 def test_what_reads_fp8_products_follows_them():
     model = load_policy(GOLDEN / "pi05", dtype="fp8").adapter.model
-    layer = model.image.layers[0]
-    assert layer.qkv.weight.dtype == layer.output.weight.dtype == torch.bfloat16
-    assert isinstance(layer.qkv.weight, QuantizedWeight)
-    assert isinstance(layer.output.weight, nn.Parameter)
-    assert model.expert.layers[0].mlp.down.weight.dtype == torch.float16
+    attention = model.language.layers[0].attention
+    assert attention.qkv.weight.dtype == attention.output.weight.dtype == torch.bfloat16
+    assert isinstance(attention.qkv.weight, QuantizedWeight)
+    assert isinstance(attention.output.weight, nn.Parameter)
+    assert isinstance(model.image.layers[0].qkv.weight, nn.Parameter)
+    down = model.expert.layers[0].mlp.down.weight
+    assert isinstance(down, QuantizedWeight)
+    assert down.dtype == torch.float16  # as clusters and keys and values have it
     assert model.language.layers[-1].mlp.down.weight is None  # never read
     assert isinstance(model.language.layers[-1].attention.qkv.weight, QuantizedWeight)
 
@@ -113,7 +117,7 @@ def test_what_reads_fp8_products_follows_them():
 def test_the_fused_form_is_the_emulated_one():
     """With the operators' twins: the norms' rows are quantised before they are rounded to 16 bit,
     so the two differ by that."""
-    fixture, case = pi_cases.names(end_to_end=False)[0]
+    fixture, case = next(n for n in pi_cases.names(end_to_end=False) if n[0] == "pi05")
     model = load_policy(GOLDEN / fixture, dtype="fp8").adapter.model
     arrays = tensors(fixture, case)
     batch = pi_cases.inputs(arrays, model.config.state_width)
@@ -122,6 +126,30 @@ def test_the_fused_form_is_the_emulated_one():
     fused, _ = pi_cases.sample(model.fused(Fp8Twins()), batch, arrays["noise"], steps)
     assert relative_error(fused, plain) < 0.04
     assert type(select_fp8(CPU, torch.bfloat16)) is Fp8Twins
+
+
+@needs_golden
+@torch.no_grad()
+def test_the_experts_operators_where_some_rows_are_committed():
+    """Norms that pick between two scales leave 16 bits, not E4M3 rows, and add whole products."""
+    model = load_policy(GOLDEN / "pi05", dtype="fp8").adapter.model
+    model.config = replace(model.config, trained_delay=4)
+    arrays = tensors("pi05", "case1")
+    batch = pi_cases.inputs(arrays, model.config.state_width)
+    x, steps = arrays["noise"], 5
+    target = torch.randn(x.shape, generator=torch.Generator().manual_seed(2))
+    committed = torch.arange(x.shape[1]) < torch.tensor([[3], [0]])
+    found = []
+    for form in (model, model.fused(Fp8Twins())):
+        prefix = form.commit(form.prefix(batch, form.vision(batch)), committed)
+        constants = form.constants(steps)
+
+        def predict(z, i, form=form, prefix=prefix, constants=constants):
+            return form.predict(z, i, prefix, constants)
+
+        guide = rtc.RtcTrained(target, committed)
+        found.append(solver.flow_backward(predict, x, steps, guide))
+    assert relative_error(found[1], found[0]) < 0.05
 
 
 @needs_golden

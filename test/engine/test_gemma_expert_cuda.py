@@ -21,13 +21,14 @@ from hopper import (
 )
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.kernels import gemma_expert
+from phyai_ros.engine.kernels import gemma_expert, gemma_forms
 from phyai_ros.engine.kernels.fragments import from_groups
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Linear, Vectors
 from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.models.paligemma.family import storage_dtype
 from phyai_ros.engine.models.pi0.model import Pi0
 from phyai_ros.engine.models.pi05.model import Pi05
+from phyai_ros.engine.quantize import QuantizedWeight, widened
 from phyai_ros.engine.runner import Runner
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -40,9 +41,10 @@ NO_LINEAR = Linear(torch.zeros(32, 1024, device=DEVICE), torch.zeros(32, device=
 class Case:
     """Random layers, and one request's rows and cache; what may not be looked at is poison."""
 
-    def __init__(self, rand, depth, tokens, at, dtype, adaptive=True, alone=False):
+    def __init__(self, rand, depth, tokens, at, dtype, adaptive=True, alone=False, fp8=False):
         def weight(out, width):
-            return rand(out, width, scale=width**-0.5, dtype=dtype)
+            made = rand(out, width, scale=width**-0.5, dtype=dtype)
+            return QuantizedWeight.of(made, dtype) if fp8 else made
 
         def vectors():
             scale = 1 + rand(1024, scale=0.2)
@@ -82,8 +84,12 @@ class Case:
         return from_groups(stream.groups, self.tokens)
 
     def expected(self):
+        """Of rows that are not rounded, whatever the weights are."""
+        layers = [
+            Layer(*(widened(w, torch.float64) for w in vars(x).values())) for x in self.layers
+        ]
         return gemma_expert.reference(
-            self.x.double(), self.layers, self.norms, self.key.double(), self.value.double(),
+            self.x.double(), layers, self.norms, self.key.double(), self.value.double(),
             self.exists, self.cos, self.sin, heads=HEADS, at=self.at, eps=EPS, alone=self.alone,
         )  # fmt: skip
 
@@ -98,6 +104,15 @@ def test_against_float64(rand, tokens, at, dtype, adaptive):
     expected, expert = case.expected(), case.expert()
     found = case.run(expert, case.rest(expert))
     nearness.check(found, expected, 3e-3 if dtype == torch.float16 else 2e-2)
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize(("tokens", "at", "alone"), [(50, 816, False), (51, 969, True)])
+def test_e4m3_against_float64(rand, tokens, at, alone):
+    case = Case(rand, 2, tokens, at, torch.float16, not alone, alone, fp8=True)
+    expected, expert = case.expected(), case.expert()
+    nearness.check(case.run(expert, case.rest(expert)), expected, 9e-2)
 
 
 @needs_hopper
@@ -123,9 +138,10 @@ def test_a_first_row_that_sees_no_other(rand, tokens, at, dtype):
 
 @needs_hopper
 @pytest.mark.cuda
-def test_early_launches_give_the_bits_of_launches_one_by_one(rand):
+@pytest.mark.parametrize("fp8", [False, True])
+def test_early_launches_give_the_bits_of_launches_one_by_one(rand, fp8):
     """18 layers, whose queries, keys, values and sums come from the kernel right in front."""
-    case = Case(rand, 18, 50, 816, torch.float16)
+    case = Case(rand, 18, 50, 816, torch.float16, fp8=fp8)
     plain, expert = case.expert(dependent=False), case.expert()
     first = case.run(plain, case.rest(plain))
     rest = case.rest(expert)
@@ -198,6 +214,31 @@ def test_in_the_model(family, tokens):
     own = (reference - exact).abs().max() / largest
     print("reference", float(own), "by layers", float((by_layers - exact).abs().max() / largest))
     assert (eager - exact).abs().max() / largest < max(1.5 * own, 1e-3)
+
+
+@needs_hopper
+@pytest.mark.cuda
+@pytest.mark.parametrize("family", ["pi0", "pi05"])
+def test_e4m3_in_the_model(family):
+    """In clusters and layer by layer, where norms leave E4M3 rows and add raw products."""
+    adapter = flow(family, 48)
+    noise = torch.randn(adapter.noise_shape(1))
+    plain = answer(Runner(adapter, DEVICE, "reference"), noise)
+    synthetic.quantised(adapter, DEVICE)
+    made, asked = runner(adapter)
+    made.capture(NOTHING)
+    uncaptured, _ = runner(adapter)
+    eager = answer(uncaptured, noise)
+    assert uncaptured.model.expert.clusters.kernels is not None
+    assert asked
+    assert all(key.startswith("fp8 gemma expert ") for key in asked if "expert" in key)
+    for _ in range(20):
+        assert torch.equal(answer(made, noise), eager)
+    by_layers = answer(runner(adapter, "library")[0], noise)
+    emulated = answer(Runner(adapter, DEVICE, "reference"), noise)
+    for found in (emulated, eager, by_layers):
+        assert 1e-4 < (found - plain).abs().max() / plain.abs().max() < 5e-2
+    assert not torch.equal(eager, by_layers)
 
 
 @needs_hopper
@@ -275,5 +316,5 @@ def test_other_sizes_and_devices_are_not_served():
           for s in ((2560, 1024), (1024, 2048), (8192, 1024), (1024, 4096)))
     )  # fmt: skip
     assert not gemma_expert.fits([layer], 50, HEADS)  # on the CPU
-    assert gemma_expert.form(layer.qkv, "rope") is not None
-    assert gemma_expert.form(layer.qkv[:, :1000], "rope") is None  # no whole steps of a product
+    assert gemma_forms.form(layer.qkv, "rope") is not None
+    assert gemma_forms.form(layer.qkv[:, :1000], "rope") is None  # no whole steps of a product

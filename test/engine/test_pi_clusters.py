@@ -10,7 +10,7 @@ from golden import GOLDEN, needs_golden, relative_error, tensors
 from test_batch_cuda import observations
 
 from phyai_ros.engine import solver
-from phyai_ros.engine.kernels import cluster_product, gemma_expert, hidden_layer
+from phyai_ros.engine.kernels import cluster_product, gemma_forms, hidden_layer
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert
 from phyai_ros.engine.layers.clusters import CLUSTERS
 from phyai_ros.engine.layers.select import Operators
@@ -40,7 +40,7 @@ def operators(monkeypatch):
     cluster_twins.put(monkeypatch)
     monkeypatch.setattr(cluster_product.Form, "fits", lambda _: True)
     deep = 1 << 20
-    for module, deepest in ((gemma_expert, {"rms": deep, "": deep}), (hidden_layer, deep)):
+    for module, deepest in ((gemma_forms, {"rms": deep, "": deep}), (hidden_layer, deep)):
         monkeypatch.setattr(module, "_DEEPEST", deepest)
     return InClusters()
 

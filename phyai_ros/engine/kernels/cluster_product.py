@@ -12,12 +12,14 @@ import ctypes
 from ctypes import c_float, c_int, c_uint64
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
+from phyai_ros.engine.kernels.e4m3 import from_bytes, in_e5m2, ordered
 from phyai_ros.engine.kernels.fragments import (
     COPY,
     ROWS,
@@ -26,11 +28,15 @@ from phyai_ros.engine.kernels.fragments import (
     mean_square,
 )
 from phyai_ros.engine.kernels.skinny_linear import activate
+from phyai_ros.engine.quantize import QuantizedWeight, widened
 
 _NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
-_FILES = ("hopper.cuh", "join.cuh", "cluster_product.cu")
+_FILES = ("hopper.cuh", "join.cuh", "e4m3.cuh", "cluster_product.cu")
+
+Weight = Any
+"""A tensor [n, k], 16 bit and contiguous, or a ``QuantizedWeight``."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,10 @@ class Form:
     ``heads`` and twice ``kv`` of ``d`` columns: rotated, queries as fragments, keys and values into
     their cache), "residual" (x += gate (y + bias)), "gated" (W's first half of rows are gates, the
     second ups). registers of a thread at most: a block starts beside one of the kernel in front
-    only where both together have no more than a multiprocessor's 65536.
+    only where both together have no more than a multiprocessor's 65536. fp8: W is E4M3, and what it
+    multiplies, halves, becomes E5M2 in the kernel's registers. takes: of these, "" or "bytes": it
+    is E5M2 already (``in_bytes``). leaves: "" or "bytes", of what "residual" and "gated" leave for
+    the next product.
     """
 
     n: int
@@ -59,6 +68,9 @@ class Form:
     d: int = 256
     heads: int = 8
     kv: int = 1
+    fp8: bool = False
+    takes: str = ""
+    leaves: str = ""
 
     @property
     def ranks(self) -> int:
@@ -76,7 +88,7 @@ class Form:
     def fits(self) -> bool:
         packed = (self.heads + 2 * self.kv) * self.d
         return (
-            self.k % (64 * self.ranks) == 0
+            self.k % ((128 if self.fp8 else 64) * self.ranks) == 0
             and self.n % (2 * self.half) == 0
             and self.half % 8 == 0
             and (self.epilogue != "rope" or (self.n == packed and self.d // 2 % self.half == 0))
@@ -89,7 +101,8 @@ class Form:
     def shared(self) -> int:
         """Bytes of shared memory a block takes."""
         own = 2 * self.half // 8 // self.ranks
-        each = 4 * self.half * self.depth + (self.blocks - 1) * own * 2048
+        weights = 2 * self.half * self.depth * (1 if self.fp8 else 2)
+        each = weights + (self.blocks - 1) * own * 2048
         sums = 4 * self.ranks * ROWS if self.norm else 0
         return self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks
 
@@ -98,8 +111,8 @@ class _Given(ctypes.Structure):
     _fields_ = (
         ("weights", _cuda.TensorMap),
         *((n, c_uint64) for n in (
-            "x_in", "scale", "bias", "gate", "x", "old", "out", "squares", "key", "value", "cosine",
-            "sine",
+            "x_in", "scale", "bias", "gate", "channels", "x", "old", "out", "squares", "key",
+            "value", "cosine", "sine",
         )),
         ("rows", c_int), ("eps", c_float),
     )  # fmt: skip
@@ -112,28 +125,41 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
         "cluster_product", _FILES,
         {
             "N": form.n, "K": form.k, "BLOCKS": form.blocks, "GROUPS": form.groups,
-            "COLUMNS": 2 * form.half, "PAIRED": int(form.paired), "FP8": 0,
+            "COLUMNS": 2 * form.half, "PAIRED": int(form.paired),
+            "FP8": int(form.fp8), "E5M2": int(form.fp8),
+            "BYTES": int(form.takes == "bytes"), "LEAVES": int(form.leaves == "bytes"),
             "NORM": _NORMS[form.norm],
             "EPILOGUE": _EPILOGUES[form.epilogue], "ACTIVATION": _ACTIVATIONS[form.activation],
             "D": form.d, "HEADS": form.heads, "KV": form.kv, "BF16": int(dtype == torch.bfloat16),
             "PDL": int(dependent), "REGISTERS": form.registers,
         },
         cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
-        products=(product(2 * form.half),),
+        products=(product(2 * form.half, fp8=form.fp8, e5m2=form.fp8),),
     )  # fmt: skip
 
 
 class ClusterProduct:
-    """One weight [n, k], 16 bit and contiguous, as one form's kernel takes it."""
+    """One weight [n, k], 16 bit and contiguous, as one form's kernel takes it. Of an E4M3 one there
+    is a copy (``e4m3.ordered``) where the form takes halves."""
 
-    def __init__(self, weight: torch.Tensor, form: Form, *, dependent: bool = True):
+    def __init__(self, weight: Weight, form: Form, *, dependent: bool = True):
         n, k = weight.shape
+        fp8 = isinstance(weight, QuantizedWeight)
+        if fp8 != form.fp8 or (fp8 and weight.dtype != torch.float16):
+            raise ValueError(f"{form} does not fit a weight of {weight.dtype}, fp8 {fp8}")
         if not form.fits() or n != form.n or k > form.k or (form.norm and k < form.k):
             raise ValueError(f"{form} does not fit a weight of {tuple(weight.shape)}")
         self.weight, self.form = weight, form
         self._dependent = dependent
-        self._map = lines_map(weight, form.half)
-        self._kernel = _kernel(form, weight.dtype, dependent, weight.get_device())
+        self._held: torch.Tensor
+        self._channels: torch.Tensor | None
+        if isinstance(weight, QuantizedWeight):
+            self._held = weight.values if form.takes else ordered(weight.values)
+            self._channels = weight.scale
+        else:
+            self._held, self._channels = weight, None
+        self._map = lines_map(self._held, form.half)
+        self._kernel = _kernel(form, weight.dtype, dependent, self._held.get_device())
         self._blocks = form.n // (2 * form.half) * form.blocks
 
     def __call__(
@@ -164,19 +190,22 @@ class ClusterProduct:
         shift of the norm's is a bias, ``through(weight, shift)``. key, value: [>= rows, kv d],
         written from their first row on. cos, sin: float32 [rows, d]."""
         before = None if begins else x if old is None else old
-        places = (source, scale, bias, gate, x, before, out, squares, key, value, cos, sin)
+        places = (
+            source, scale, bias, gate, self._channels, x, before, out, squares, key, value, cos,
+            sin,
+        )  # fmt: skip
         given = _Given(self._map, *map(_cuda.address, places), rows, eps)
         self._kernel.launch(self._blocks, given, dependent=self._dependent)
 
 
-def through(weight: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+def through(weight: Weight, shift: torch.Tensor) -> torch.Tensor:
     """What a norm's shift [k] adds to the product with weight [n, k]; float32 [n]."""
-    return weight.float() @ shift.float()
+    return widened(weight) @ shift.float()
 
 
 def reference(
     source: torch.Tensor,
-    weight: torch.Tensor,
+    weight: Weight,
     form: Form,
     *,
     rows: int,
@@ -189,14 +218,17 @@ def reference(
     eps: float = 0.0,
     squares: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """The twin, in the dtype of ``source``. -> (y [rows, n]), or (x, its copy), or for "rope"
-    queries [rows, heads d], keys and values [rows, kv d]; plain rows, not fragments."""
-    h = from_fragments(source, rows) / (COPY if form.norm else 1.0)
+    """The twin, in the dtype of ``source``; E5M2 rows are made as the kernel makes them. ->
+    (y [rows, n]), or (x, its copy), or for "rope" queries [rows, heads d], keys and values [rows,
+    kv d]; plain rows, not fragments."""
+    h = from_fragments(source, rows) if source.ndim == 4 else from_bytes(source, rows)
     wide = h.dtype
+    if form.fp8:
+        h = in_e5m2(h)
     if form.norm:
         assert squares is not None
-        h = h * torch.rsqrt(mean_square(squares.to(wide), rows)[:, None] + eps)
-    y = h @ weight.to(wide).t()
+        h = h / COPY * torch.rsqrt(mean_square(squares.to(wide), rows)[:, None] + eps)
+    y = h @ widened(weight, wide).t()
     if bias is not None:
         y = y + bias.to(wide)
     if form.epilogue == "residual":

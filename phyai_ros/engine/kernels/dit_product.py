@@ -25,7 +25,7 @@ from phyai_ros.engine.kernels.fragments import (
     into_groups,
 )
 from phyai_ros.engine.kernels.skinny_linear import activate
-from phyai_ros.engine.quantize import QuantizedWeight
+from phyai_ros.engine.quantize import QuantizedWeight, widened
 
 Weight = Any
 """A tensor [n, k], 16 bit and contiguous, or a ``QuantizedWeight``."""
@@ -190,20 +190,14 @@ class DitProduct:
 
 def through(weight: Weight, bias: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
     """A bias [n] and what a norm's shift [k] adds to the product with weight [n, k]; float32."""
-    return bias.float() + _wide(weight) @ shift.float()
+    return bias.float() + widened(weight) @ shift.float()
 
 
 def sums_of(weight: Weight, scale: torch.Tensor | None) -> torch.Tensor:
     """scale W^T summed over the depth, float32 [n]: what a mean of one adds to a product that a
     layer norm stands in front of."""
     ones = torch.ones(weight.shape[1], device=weight.device) if scale is None else scale.float()
-    return _wide(weight) @ ones
-
-
-def _wide(weight: Weight, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    if isinstance(weight, QuantizedWeight):
-        return weight.dequantize(dtype)
-    return weight.to(dtype)
+    return widened(weight) @ ones
 
 
 class _RowsGiven(ctypes.Structure):
@@ -266,7 +260,7 @@ def linear(
     which multiplies by scale and adds shift. dtype: of what an E4M3 weight's operands are made of,
     which is in front of the norm."""
     wide = x.dtype
-    w, bias = _wide(weight, wide), bias.to(wide)
+    w, bias = widened(weight, wide), bias.to(wide)
     scale = torch.ones_like(x[0]) if scale is None else scale.to(wide)
     shift = torch.zeros_like(x[0]) if shift is None else shift.to(wide)
     if not isinstance(weight, QuantizedWeight):

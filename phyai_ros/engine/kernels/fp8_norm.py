@@ -30,13 +30,14 @@ def reference(
     shift: torch.Tensor | None = None,
     start: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
+    pick: torch.Tensor | None = None,
 ) -> torch.Tensor | QuantizedRows:
-    """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3."""
+    """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3. pick: not in ``fused``."""
     plain = branch.scaled() if isinstance(branch, Product) else branch
     bias = branch.bias if isinstance(branch, Product) and bias is None else bias
     h = add_norm.reference(
         x, plain, kind=kind, eps=eps, dtype=x.dtype if dtype == E4M3 else dtype, bias=bias,
-        gate=gate, scale=scale, shift=shift, start=start,
+        gate=gate, scale=scale, shift=shift, start=start, pick=pick,
     )  # fmt: skip
     return quantize_rows(h) if dtype == E4M3 else h
 

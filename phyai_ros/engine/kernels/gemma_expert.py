@@ -12,7 +12,7 @@ its readers have it 64 times.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -29,20 +29,12 @@ from phyai_ros.engine.kernels import (
     stream_linear,
 )
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
-from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Form, through
+from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Weight, through
 from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.fragments import ROWS
+from phyai_ros.engine.kernels.gemma_forms import Layer, forms
 from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
-
-_DEEPEST = {"rms": 256, "": 512}
-"""Of a warpgroup's share of the depth, whose operands are in registers; by the norm in front."""
-_SHAPES = {
-    "rope": ((2, 2, 32), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
-    "residual": ((4, 1, 16), (8, 1, 32), (4, 2, 32), (2, 1, 16), (1, 1, 16)),
-    "gated": ((2, 2, 64, 160), (4, 1, 64), (2, 1, 64), (1, 1, 64), (1, 1, 32)),
-}
-"""Blocks of a cluster, warpgroups of a block, half the columns, registers where few are enough to
-stand beside the launch in front and the one behind: the first that fits is taken."""
+from phyai_ros.engine.quantize import QuantizedWeight
 
 
 class Vectors(NamedTuple):
@@ -73,16 +65,6 @@ class FoldedStep(NamedTuple):
 
     norms: list[Folded]
     leave: Linear
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer's weights [out, in]: packed queries, keys and values; output; gate and up; down."""
-
-    qkv: torch.Tensor
-    output: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
 
 
 class Past(NamedTuple):
@@ -120,63 +102,28 @@ def reference(
             x, None, kind="rms", eps=eps, dtype=dtype, scale=v.scale, shift=v.shift
         )
 
+    def held(weight: Weight) -> Weight:
+        return weight if isinstance(weight, QuantizedWeight) else weight.to(dtype)
+
     def add(y: torch.Tensor, gate: torch.Tensor | None) -> None:
         x.add_(y.to(x.dtype) if gate is None else y.to(x.dtype) * gate.to(x.dtype))
 
     for i, layer in enumerate(layers):
         first, second = norms[2 * i], norms[2 * i + 1]
-        y = F.linear(norm(first), layer.qkv.to(dtype))
+        y = F.linear(norm(first), held(layer.qkv))
         q = rope_cache.reference(y, cos, sin, key[i], value[i], heads=heads, at=at)
         assert q is not None
         y = attention.reference(q, key[i], value[i], exists=exists, first_alone=alone)
-        add(F.linear(y.flatten(0, 1), layer.output.to(dtype)), first.gate)
-        y = gated_linear.reference(norm(second), layer.gate_up.to(dtype), "gelu_tanh")
-        add(F.linear(y, layer.down.to(dtype)), second.gate)
+        add(F.linear(y.flatten(0, 1), held(layer.output)), first.gate)
+        y = gated_linear.reference(norm(second), held(layer.gate_up), "gelu_tanh")
+        add(F.linear(y, held(layer.down)), second.gate)
     return x
 
 
-def form(weight: torch.Tensor, epilogue: str, *, d: int = 256, heads: int = 8) -> Form | None:
-    """How a product of a layer runs; None where no form fits it."""
-    n, k = weight.shape
-    norm = "" if epilogue == "residual" else "rms"
-    activation = "gelu_tanh" if epilogue == "gated" else ""
-    for blocks, groups, half, *registers in _SHAPES[epilogue]:
-        most = {"registers": registers[0]} if registers else {}
-        made = Form(
-            n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads, **most
-        )
-        if made.fits() and made.depth <= _DEEPEST[norm]:
-            return made
-    return None
-
-
-def forms(layer: Layer, heads: int) -> tuple[Form, Form, Form, Form] | None:
-    """Of its weights, in order; None where the kernels cannot serve it: other sizes, more than one
-    head of keys, another precision or device."""
-    weights = (layer.qkv, layer.output, layer.gate_up, layer.down)
-    first = weights[0]
-    if not all(
-        isinstance(w, torch.Tensor) and w.is_contiguous() and w.dtype == first.dtype
-        for w in weights
-    ):
-        return None
-    d = layer.output.shape[1] // heads
-    if layer.qkv.shape[0] != (heads + 2) * d or not cluster_attention.fits(
-        d, 1, ROWS, first.dtype, first.device
-    ):
-        return None
-    found = (
-        form(layer.qkv, "rope", d=d, heads=heads),
-        form(layer.output, "residual"),
-        form(layer.gate_up, "gated"),
-        form(layer.down, "residual"),
-    )
-    return None if None in found else found  # type: ignore[return-value]
-
-
 class GemmaExpert:
-    """The layers of one expert, for ``tokens`` rows of one request. Keeps no copy of a weight of
-    theirs: these stay where they are. One call after another; their scratch is the same.
+    """The layers of one expert, for ``tokens`` rows of one request. Weights stay where they are,
+    but E4M3 ones of outputs, of which there are copies in another order. One call after another;
+    their scratch is the same.
 
     alone: the first row sees no other of them and nothing is made of it: it is there for its keys
     and values. second: behind a hidden layer, what makes the other rows. dependent: launches start
@@ -201,11 +148,23 @@ class GemmaExpert:
             ]
             for x in layers
         ]
-        weight, hidden = layers[0].output, layers[0].down.shape[1]
-        self._queries, self._attended, self._hidden = (
-            torch.zeros(width // 16, 4, 32, 8, dtype=weight.dtype, device=weight.device)
-            for width in (weight.shape[1], weight.shape[1], hidden)
-        )
+        if found[0].takes:  # what enters is halves
+            first = replace(found[0], takes="")
+            self._products[0][0] = ClusterProduct(layers[0].qkv, first, dependent=dependent)
+        weight = layers[0].output
+        self._dtype = weight.dtype
+
+        def room(width: int, leaves: str = "") -> torch.Tensor:
+            """What a product reads: as ``Form.leaves`` says."""
+            if leaves:
+                return torch.zeros(width // 32, 128, 16, dtype=torch.uint8, device=weight.device)
+            return torch.zeros(
+                width // 16, 4, 32, 8, dtype=weight.dtype, device=weight.device
+            )  # fmt: skip
+
+        self._queries, self._attended = (room(weight.shape[1]) for _ in range(2))
+        self._hidden = room(layers[0].down.shape[1], found[2].leaves)
+        self._left = room(weight.shape[0], found[1].leaves) if found[1].leaves else None
         self.hidden_layer: HiddenLayer | None = None
         if second is not None and hidden_layer.fits(second.weight):
             self.hidden_layer = HiddenLayer(
@@ -250,7 +209,7 @@ class GemmaExpert:
     def enter(self, x: torch.Tensor, scale: torch.Tensor, linear: Linear | None = None) -> Stream:
         """x [tokens, width], or what ``linear`` makes it of; float32, contiguous. scale: of the
         first norm. Where there is a ``hidden_layer``, a stream may come out of that instead."""
-        dtype, dependent = self._hidden.dtype, self._dependent
+        dtype, dependent = self._dtype, self._dependent
         if linear is None:
             return Stream(*regroup.fused_into(x, dtype, scale, dependent=dependent))
         return Stream(*stream_linear.fused_into(x, *linear, dtype, scale, dependent=dependent))
@@ -276,17 +235,18 @@ class GemmaExpert:
         comes behind it begins later still. ``norms`` and weights are of the load.
         """
         rows, eps, (x, copy, squares) = self.tokens, self._eps, stream
-        left: dict[str, Any] = {"rows": rows, "x": x, "out": copy, "squares": squares}
+        read = copy if self._left is None else self._left
+        left: dict[str, Any] = {"rows": rows, "x": x, "out": read, "squares": squares}
         scales = [norm.scale for norm in norms[1:]] + [None]  # behind the last is ``leave``
         for i, (qkv, output, gate_up, down) in enumerate(self._products):
             one, two, here = norms[2 * i], norms[2 * i + 1], past[i]
             qkv(
-                copy, rows=rows, out=self._queries, squares=squares, bias=one.bias, eps=eps,
-                key=here.key, value=here.value, cos=cos, sin=sin,
+                read if i else copy, rows=rows, out=self._queries, squares=squares, bias=one.bias,
+                eps=eps, key=here.key, value=here.value, cos=cos, sin=sin,
             )  # fmt: skip
             here.attend(self._queries, exists, out=self._attended)
             output(self._attended, gate=one.gate, scale=scales[2 * i], **left)
-            gate_up(copy, rows=rows, out=self._hidden, squares=squares, bias=two.bias, eps=eps)
+            gate_up(read, rows=rows, out=self._hidden, squares=squares, bias=two.bias, eps=eps)
             down(self._hidden, gate=two.gate, scale=scales[2 * i + 1], **left)
 
 

@@ -4,7 +4,9 @@
 // weights are asked for at once, before the kernel in front has ended.
 //
 // Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, whether an RMS norm stands in
-// front, whose scale is in the operands; EPILOGUE and what it needs; REGISTERS of a thread.
+// front, whose scale is in the operands; EPILOGUE and what it needs; FP8, whether W is E4M3, and what
+// it multiplies E5M2 (``e4m3.cuh``): BYTES, whether it comes so, and LEAVES, whether what the next
+// product reads is left so; REGISTERS of a thread.
 
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
@@ -37,6 +39,7 @@ struct Given {
   const float* scale;  // RESIDUAL: of the norm behind, [N]; null for ones
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
+  const float* channels;  // FP8: [N], what rows of W are multiplied by
   float* x;            // RESIDUAL: the stream, groups of N columns
   const float* old;    // RESIDUAL: what it was, x itself or a stream that stays; null for zeros
   u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy, scaled
@@ -72,6 +75,13 @@ DEV float activate(float x) {
 #else
   return x;
 #endif
+}
+
+DEV void put_operand(u16* to, u32 column, u32 tid, const float* v) {
+  if (LEAVES)
+    put_upper(to, column, tid, v);
+  else
+    put_fragment(to, column, tid, v);
 }
 
 // Sums of squares of a thread's two rows, over 8 columns.
@@ -114,7 +124,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   next_may_start();
   cluster_arrive_relaxed();  // barriers are made, and nothing else was written
   // What the kernels in front do not write.
-  Float2 bias[OWN];
+  Float2 bias[OWN], channel[OWN];
 #if EPILOGUE == RESIDUAL
   Float2 gate[OWN], next[OWN];
 #endif
@@ -122,6 +132,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   for (u32 j = 0; j < OWN; j++) {
     u32 column = column_of(tile, owned(rank, j)) + q * 2;
     bias[j] = g.bias ? *(const Float2*)(g.bias + column) : Float2{0.0f, 0.0f};
+    if (FP8) channel[j] = *(const Float2*)(g.channels + column);
 #if EPILOGUE == RESIDUAL
     gate[j] = g.gate ? *(const Float2*)(g.gate + column) : Float2{1.0f, 1.0f};
     next[j] = g.scale ? *(const Float2*)(g.scale + column) : Float2{1.0f, 1.0f};
@@ -148,8 +159,18 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   for (u32 i = 0; i < DEPTH / 32; i++)
     squares[i] = live ? *squares_at(g.squares, rank * (DEPTH / 8) + i * 4 + q, tid) : Float2{};
 #endif
+#if BYTES
+  u32 operands[STEPS / 2][4];  // 32 columns in a step
+#pragma unroll
+  for (int i = 0; i < STEPS / 2; i++) {
+    Word4 w = live ? g.in[(rank * (STEPS / 2) + i) * 128 + tid] : Word4{};
+#pragma unroll
+    for (int e = 0; e < 4; e++) operands[i][e] = w.v[e];
+  }
+#else
   u32 a[STEPS][4];
   load_share(a, g.in, rank, tid, live);
+#endif
 #if NORM
   float mine[2] = {};
 #pragma unroll
@@ -157,6 +178,14 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
 #pragma unroll
     for (int h = 0; h < 2; h++) mine[h] += squares[i].v[h];
   hold(mine);  // so that their registers are free
+#endif
+
+#if FP8 && !BYTES
+  u32 operands[STEPS / 2][4];
+#pragma unroll
+  for (int i = 0; i < STEPS / 2; i++) narrow(a[i * 2], a[i * 2 + 1], operands[i]);
+#elif !FP8
+  const auto& operands = a;
 #endif
 
   const u64 matrix = by_rows(weights + own_group * SHARE_BYTES);
@@ -173,9 +202,9 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     for (int i = 0; i < 4; i++) {
       const u64 weight = further(matrix, piece * PIECE_BYTES + i * 32);
       if (piece + i == 0)
-        product_anew(sum, a[0], weight);
+        product_anew(sum, operands[0], weight);
       else
-        product(sum, a[piece * 4 + i], weight);
+        product(sum, operands[piece * 4 + i], weight);
     }
     if (EACH || piece == PIECES - 1) products_commit();
   }
@@ -250,6 +279,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
   for (u32 j = 0; j < OWN; j++) {
 #pragma unroll
     for (int e = 0; e < 4; e++) {
+      if (FP8) own[j][e] *= channel[j].v[e & 1];
 #if NORM
       own[j][e] *= inverse[e >> 1];
 #endif
@@ -307,14 +337,14 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     }
 #pragma unroll
     for (int e = 0; e < 4; e++) old[j].v[e] *= next[j].v[e & 1];
-    put_fragment(g.out, column, tid, old[j].v);
+    put_operand(g.out, column, tid, old[j].v);
   }
 #elif EPILOGUE == GATED
 #pragma unroll
   for (u32 j = 0; j < OWN / 2; j++) {
 #pragma unroll
     for (int e = 0; e < 4; e++) own[j][e] = activate(own[j][e]) * own[OWN / 2 + j][e];
-    put_fragment(g.out, column_of(tile, owned(rank, j)), tid, own[j]);
+    put_operand(g.out, column_of(tile, owned(rank, j)), tid, own[j]);
   }
 #endif
 }

@@ -4,7 +4,7 @@
 // divides what its warpgroup has by a power of two, so that the largest comes to 128 to 256, far from
 // E4M3's largest number, 448, and as far as that allows from its smallest. Of 32 columns a product
 // takes four neighbours from a lane where fragments have two and two, 8 apart: the order of the depth
-// is another (``dit_product.ordered``), which a sum does not see.
+// is another (``e4m3.ordered``), which a sum does not see.
 
 DEV u32 larger(u32 a, u32 b) {
   u32 d;
@@ -53,4 +53,27 @@ DEV void narrow(const u32 (&first)[4], const u32 (&second)[4], u32 (&to)[4],
       to[i * 2 + h] = pack4(one.v[0] * factor[h], one.v[1] * factor[h], other.v[0] * factor[h],
                             other.v[1] * factor[h]);
     }
+}
+
+// Two steps of halves into one of E5M2, whose bits are a half's upper ones: no row needs a factor.
+DEV u32 upper4(u32 ab, u32 cd) {
+  u32 p;
+  asm("prmt.b32 %0, %1, %2, 0x7531;" : "=r"(p) : "r"(ab), "r"(cd));
+  return p;
+}
+// A thread's share of 8 columns into fragments of bytes, [width / 32][128 threads][16], to where the
+// product that reads them has neighbours: its weights are in their own order.
+DEV void put_upper(u16* to, u32 column, u32 tid, const float* v) {
+  const u32 q = tid & 3, reader = (tid & ~3u) + ((column >> 3) & 1) * 2 + (q >> 1);
+  to += ((column >> 5) * 128 + reader) * 8 + ((column >> 4) & 1) * 4 + (q & 1);
+#pragma unroll
+  for (int h = 0; h < 2; h++) to[h * 2] = (u16)upper4(pack(v[h * 2], v[h * 2 + 1]) + 0x00800080, 0);
+}
+DEV void narrow(const u32 (&first)[4], const u32 (&second)[4], u32 (&to)[4]) {
+  const u32 rounds = 0x00800080;
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    to[h] = upper4(first[h] + rounds, first[2 + h] + rounds);
+    to[2 + h] = upper4(second[h] + rounds, second[2 + h] + rounds);
+  }
 }

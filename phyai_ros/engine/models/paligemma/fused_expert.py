@@ -5,11 +5,12 @@ in five launches a layer where ``kernels/gemma_expert.py`` can and was measured 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
 from phyai_ros.engine.kernels import stream_linear
+from phyai_ros.engine.kernels.cluster_product import Weight
 from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.gemma_expert import (
     FoldedStep,
@@ -25,6 +26,7 @@ from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.config import GemmaConfig
 from phyai_ros.engine.models.paligemma.flow import Expert
 from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope
+from phyai_ros.engine.quantize import QuantizedWeight, reads
 
 
 class Cache(NamedTuple):
@@ -83,6 +85,9 @@ class FusedExpert:
             )
             for x in self._blocks
         ]
+        self._fp8 = any(
+            isinstance(w, QuantizedWeight) for layer in layers for w in vars(layer).values()
+        )
         self.clusters = Clusters(
             "action expert",
             lambda: (
@@ -179,8 +184,9 @@ class FusedExpert:
     def _name(self) -> str:
         """Without the prefix's length: both attend to it in much the same share of their time."""
         c = self._config
+        kind = "fp8 gemma expert" if self._fp8 else "gemma expert"
         return (
-            f"gemma expert B1 T{self.tokens} {c.depth}x{c.width}x{c.mlp_width} "
+            f"{kind} B1 T{self.tokens} {c.depth}x{c.width}x{c.mlp_width} "
             f"H{c.heads}/{c.kv_heads} d{c.head_dim} {str(self._model.dtype).removeprefix('torch.')}"
         )
 
@@ -194,17 +200,29 @@ class FusedExpert:
         cache, exists, pick = prefix.cache, prefix.exists, prefix.pick
         cos, sin = (t[:, 0] for t in prefix.positions)
         branch, gate = None, None
+
+        def taken(weight: Weight) -> torch.dtype:
+            """Norms that pick leave no E4M3 rows."""
+            return reads(weight) if pick is None else dtype
+
+        def parts(h: Any, weight: Weight) -> Any:
+            """For a norm or a rotation to add; those that pick add no raw products."""
+            raw = isinstance(weight, QuantizedWeight) and pick is None
+            return ops.branch(h, weight) if raw else ops.linear_parts(h, weight)
+
         for i, layer in enumerate(self._blocks):
             key, value = cache.key[i], cache.value[i]
-            h = norm(ops, x, branch, norms[2 * i], gate, config.eps, dtype, pick)
-            y = ops.linear_parts(h, layer.attention.qkv.weight)
+            weight = layer.attention.qkv.weight
+            h = norm(ops, x, branch, norms[2 * i], gate, config.eps, taken(weight), pick)
+            y = parts(h, weight)
             q = ops.rope_cache(y, cos, sin, key, value, heads=config.heads, at=prefix.start)
             assert q is not None
             y = ops.attention(q, key, value, exists=exists, first_alone=self._alone).flatten(0, 1)
-            branch = ops.linear_parts(y, layer.attention.output.weight)
-            h = norm(ops, x, branch, norms[2 * i + 1], norms[2 * i].gate, config.eps, dtype, pick)
-            h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
-            branch = ops.linear_parts(h, layer.mlp.down.weight)
+            branch, gate = parts(y, layer.attention.output.weight), norms[2 * i].gate
+            weight = layer.mlp.gate_up.weight
+            h = norm(ops, x, branch, norms[2 * i + 1], gate, config.eps, taken(weight), pick)
+            h = ops.gated_linear(h, weight, "gelu_tanh")
+            branch = parts(h, layer.mlp.down.weight)
             gate = norms[2 * i + 1].gate
         return norm(ops, x, branch, norms[-1], gate, config.eps, torch.float32, pick)
 
