@@ -2,6 +2,8 @@
 """The launches of an expert in clusters by their kernels' twins, on any device and in any dtype: as
 the kernels do, they add up in float32 or wider and round what they leave."""
 
+import torch
+
 from phyai_ros.engine.kernels import (
     cluster_attention,
     cluster_product,
@@ -11,7 +13,8 @@ from phyai_ros.engine.kernels import (
     split_linear,
     stream_linear,
 )
-from phyai_ros.engine.kernels.fragments import into_fragments, into_groups, into_squares
+from phyai_ros.engine.kernels.e4m3 import in_bytes
+from phyai_ros.engine.kernels.fragments import ROWS, into_fragments, into_groups, into_squares
 
 
 class ProductTwin:
@@ -21,7 +24,8 @@ class ProductTwin:
     def __call__(
         self, source, *, rows, out, key=None, value=None, x=None, old=None, squares=None, **given
     ):
-        wide = source if source.dtype.itemsize > 2 else source.float()
+        assert (source.dtype == torch.uint8) == bool(self.form.takes)
+        wide = source.float() if source.dtype.itemsize == 2 else source
         before = x if old is None else old
         if self.form.norm:
             given["squares"] = squares
@@ -30,12 +34,18 @@ class ProductTwin:
         )
         if self.form.epilogue == "residual":
             x.copy_(into_groups(found[0]))
-            out.copy_(into_fragments(found[1]))
+            out.copy_(_in_order(found[1], self.form))
             squares.copy_(into_squares(found[0]))
             return
-        out.copy_(into_fragments(found[0]))
+        out.copy_(_in_order(found[0], self.form))
         if self.form.epilogue == "rope":
             key[:rows], value[:rows] = found[1:]
+
+
+def _in_order(rows, form):
+    if not form.leaves:
+        return into_fragments(rows)
+    return in_bytes(torch.cat([rows, rows.new_zeros(ROWS - len(rows), rows.shape[1])]))
 
 
 class AttentionTwin:

@@ -9,7 +9,9 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import add_norm, cluster_attention, gemma_expert, hidden_layer
+from phyai_ros.engine.kernels.fragments import from_groups
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer, Linear, Stream, Vectors
+from phyai_ros.engine.quantize import QuantizedWeight, widened
 
 DEVICE = torch.device("cpu")
 HEADS, D, WIDTH, MLP, EPS = 2, 64, 128, 256, 1e-6
@@ -80,3 +82,40 @@ def test_against_the_twin(rand, twins, adaptive, tokens, alone):
             found = expert.leave(stream, folded.leave)
             expected = F.linear(h, *leave)[len(given) :]
             nearness.check(found, expected, 1e-5)  # shifts go through in float32
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_e4m3_weights_against_the_twin(rand, twins, alone):
+    """Rows as bytes from launch to launch, behind a stream that enters as halves; 2 % a product is
+    what their rounding makes."""
+    tokens, at = 50, 70
+
+    def weight(out, width):
+        return QuantizedWeight.of(rand(out, width, scale=width**-0.5).half(), torch.float16)
+
+    def vectors():
+        return Vectors(1 + rand(WIDTH, scale=0.2), rand(WIDTH, scale=0.2), rand(WIDTH, scale=0.2))
+
+    layers = [
+        Layer(weight((HEADS + 2) * D, WIDTH), weight(WIDTH, HEADS * D), weight(2 * MLP, WIDTH),
+              weight(WIDTH, MLP))
+        for _ in range(3)
+    ]  # fmt: skip
+    norms = [vectors() for _ in range(7)]
+    angle = rand(1, tokens, D // 2)
+    cos, sin = (torch.cat([f, f], -1) for f in (angle.cos(), angle.sin()))
+    key, value = (rand(3, 1, 1, at + tokens, D).half() for _ in range(2))
+    exists = torch.rand(1, at + tokens) > 0.2
+    expert = GemmaExpert(layers, tokens=tokens, heads=HEADS, eps=EPS, alone=alone, dependent=True)
+    plain = [Layer(*(widened(w).double() for w in vars(x).values())) for x in layers]
+    x = rand(tokens, WIDTH)
+    expected = gemma_expert.reference(
+        x.double(), plain, norms[:-1], key.double(), value.double(), exists, cos, sin, heads=HEADS,
+        at=at, eps=EPS, alone=alone,
+    )  # fmt: skip
+    past = expert.over(key[:, 0, 0], value[:, 0, 0], at=at)
+    (folded,) = expert.folded([norms], Linear(rand(7, WIDTH), rand(7)))
+    stream = expert.enter(x, norms[0].scale)
+    expert(stream, past, exists[0], cos[0], sin[0], folded.norms)
+    found = from_groups(stream.groups, tokens)
+    assert 1e-3 < (found - expected).norm() / (expected - x).norm() < 0.12
