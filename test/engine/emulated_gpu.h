@@ -119,6 +119,13 @@ inline void fetch_box(u32 to, const void* map, u32 column, u32 row, u32 bar) {
 inline void fetch_box_for(u32 blocks, u32 to, const void* map, u32 column, u32 row, u32 bar) {
   gpu::bring(map, blocks, to, {column, row}, bar);
 }
+inline void fetch_head(u32 to, const void* map, u32 column, u32 row, u32 head, u32 request, u32 bar) {
+  gpu::bring(map, 1u << gpu::now->block->rank, to, {column, row, head, request}, bar);
+}
+inline void fetch_head_for(u32 blocks, u32 to, const void* map, u32 column, u32 row, u32 head,
+                           u32 request, u32 bar) {
+  gpu::bring(map, blocks, to, {column, row, head, request}, bar);
+}
 inline void store_box(const void* map, u32 column, u32 row, u32 from) {
   gpu::Fiber* mine = gpu::now;
   const gpu::Map* m = *(const gpu::Map* const*)map;
