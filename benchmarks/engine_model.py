@@ -70,6 +70,8 @@ def run(
     measured: dict[str, dict[str, float]] = {}
     if options.refine:
         measured = refine(adapter, device, observations, noise, lambda t: say(f"{work}: {t}"))
+    del reference
+    torch.cuda.empty_cache()  # what the other paths took is not the engine's
     runner = Runner(adapter, device)
     begin = time.perf_counter()
     eager_fused = answers(runner, observations, noise)

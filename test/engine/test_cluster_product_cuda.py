@@ -49,6 +49,7 @@ FORMS = [
     Form(768, 2304, 6, 1, 24, "residual"),
     Form(1024, 3072, 8, 1, 32, "residual"),
 ]
+SMALLEST_E5M2 = 2.0**-16
 BYTES = {"takes": "bytes", "leaves": "bytes"}
 E4M3_FORMS = [  # the first five are those of pi0.5's expert
     Form(2560, 1024, 4, 1, 32, "rope", "rms", registers=128, fp8=True),
@@ -150,7 +151,8 @@ def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
             other = in_e5m2(other)
             different = one != other
             assert different.float().mean() < 2e-2
-            assert ((one - other)[different].abs() <= 0.3 * other[different].abs()).all()
+            apart = (one - other).abs() - 0.3 * other.abs()
+            assert (apart <= SMALLEST_E5M2).all(), float(apart.max())
             continue
         error = (one.double() - other).norm() / other.norm()
         assert error < bound, (float(error), (one.double() - other).abs().amax(1).tolist())
