@@ -57,8 +57,8 @@ def draw(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
                 axes.barh(y, roof, left=left, height=0.25, color=INK, alpha=0.5,
                           label="at the roof" if y == 0 and i == 0 else None)  # fmt: skip
             left += width
-        axes.text(left + 0.1, y, f"{row['p50_ms']:.2f} ms", va="center")
         bound = row.get("wanted", {}).get("p50_ms")
+        axes.text(max(left, bound or 0) + 0.1, y, f"{row['p50_ms']:.2f} ms", va="center")
         if bound is not None:
             axes.plot([bound, bound], [y - 0.45, y + 0.45], color=LINES[3],
                       label="wanted" if y == 0 else None)  # fmt: skip
