@@ -1,12 +1,13 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""FP8 (E4M3) weights and activations: what they mean, in plain torch.
+"""FP8 weights (E4M3), and what they multiply: what both mean, in plain torch.
 
 A weight has one scale an output channel, a power of two, an activation one a row (a token); the
 largest magnitude comes to E4M3's largest number. Sums are float32. A ``QuantizedWeight`` stands
 where a linear layer's weight stood: plain torch products with it emulate in float32 what the fused
 operators compute (``kernels/fp8_*.py``), on any device. Kernels for one request's few rows in
-clusters (``kernels/dit_product.py``, ``cluster_product.py``) multiply the same weights, and round
-the rows in a way of their own, which their twins tell: no nearer to the emulation than to 16 bits.
+clusters multiply the same weights, and round the rows in a way of their own, which their twins
+tell: to E4M3 by a power of two a row and share of the depth (``kernels/dit_product.py``), or halves
+to E5M2 (``cluster_product.py``). So they are no nearer to the emulation than to 16 bits.
 """
 
 from __future__ import annotations
@@ -161,10 +162,9 @@ class Fp8Plan:
 
     rows: those that are, and whose inputs are quantised too. keeps: every other layer -> why it is
     not in FP8. A layer that none or several of them name is an error. casts: of those that are
-    kept, pattern -> the dtype they come to: what reads FP8 products has their dtype, and what runs
-    once a load need not stay in float32. unread: layers whose weights inference never reads; they
-    are given up. own: of ``rows``, those whose products keep the weight's 16-bit dtype, where
-    others give bfloat16.
+    kept, pattern -> the dtype they come to: what runs once a load need not stay in float32. unread:
+    layers whose weights inference never reads; they are given up. own: of ``rows``, those whose
+    products keep the weight's 16-bit dtype, where others give bfloat16.
     """
 
     rows: tuple[str, ...]

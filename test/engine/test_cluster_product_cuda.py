@@ -50,6 +50,8 @@ FORMS = [
     Form(1024, 3072, 8, 1, 32, "residual"),
 ]
 SMALLEST_E5M2 = 2.0**-16
+"""E5M2's step from zero to 2^-14, which no share of so small a number need reach, and of zero none
+does. From there on neighbours are apart by a quarter of the smaller at most."""
 BYTES = {"takes": "bytes", "leaves": "bytes"}
 E4M3_FORMS = [  # the first five are those of pi0.5's expert
     Form(2560, 1024, 4, 1, 32, "rope", "rms", registers=128, fp8=True),

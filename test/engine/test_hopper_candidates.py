@@ -97,14 +97,36 @@ def test_attention_that_does_not_see_every_key_is_not_of_these_kernels(monkeypat
     assert given[unseen]
 
 
-@pytest.mark.parametrize("rows", [100, 600])
-def test_what_fits_nowhere_is_not_offered(rows):
-    hopper = Hopper()
-    assert not hopper.gated(torch.zeros(rows, 448).half(), torch.zeros(1024, 448).half())
-    q, key = torch.zeros(1, rows, 8, 256).half(), torch.zeros(1, 1, 90, 256).half()
+class Processors:
+    multi_processor_count = 16
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_where_there_is_no_hopper_nothing_is_offered(monkeypatch, there):
+    """And what is asked for is that which a Hopper would offer."""
+    monkeypatch.setattr(_cuda, "is_hopper", lambda device: there)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Processors)
+    hopper, weight = Hopper(), torch.zeros(1024, 448).half()
+    for rows in (100, 600):  # some, many
+        assert bool(hopper.gated(torch.zeros(rows, 448).half(), weight)) == there
+    assert bool(hopper.parts(torch.zeros(100, 448).half(), weight)) == there
+    q, key = torch.zeros(1, 100, 8, 256).half(), torch.zeros(1, 1, 90, 256).half()
+    assert bool(hopper.attention(q, key, key)) == there
+    q = torch.zeros(1, 256, 2, 64).half()
+    key = q.transpose(1, 2)
+    assert bool(hopper.attention(q, key, key)) == there
+    x, quantised = quantize_rows(torch.zeros(600, 768)), QuantizedWeight.of(torch.ones(512, 768))
+    assert bool(hopper.gated_fp8(x.values, quantised.values)) == there
+
+
+def test_what_was_not_written_for_a_shape_is_not_offered(monkeypatch):
+    monkeypatch.setattr(_cuda, "is_hopper", lambda device: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Processors)
+    hopper, x = Hopper(), torch.zeros(600, 440).half()
+    assert not hopper.gated(x, torch.zeros(1024, 440).half())
+    assert not hopper.gated(x[:100], torch.zeros(1024, 440).half())
+    assert not hopper.parts(x, torch.zeros(1024, 440).half())
+    q, key = torch.zeros(1, 100, 8, 256).half(), torch.zeros(1, 1, 60, 256).half()
     assert not hopper.attention(q, key, key)
-    x, weight = (
-        quantize_rows(torch.zeros(rows, 768)),
-        QuantizedWeight.of(torch.ones(512, 768)),
-    )
-    assert not hopper.gated_fp8(x.values, weight.values)
+    few = quantize_rows(torch.zeros(100, 768))
+    assert not hopper.gated_fp8(few.values, QuantizedWeight.of(torch.ones(512, 768)).values)

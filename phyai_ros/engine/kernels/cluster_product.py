@@ -3,7 +3,7 @@
 
 A block holds its whole share of the weights in shared memory and asks for it before the kernel in
 front has ended; partial sums are joined inside a cluster. Between these kernels rows travel in the
-order of fragments (``fragments``).
+order of fragments (``fragments``), or of bytes (``e4m3.in_bytes``) between those of E4M3 weights.
 """
 
 from __future__ import annotations
@@ -181,9 +181,10 @@ class ClusterProduct:
         begins: bool = False,
         squares: torch.Tensor | None = None,
     ) -> None:
-        """source: fragments of k columns. out: fragments, 16 bit; of "residual", the stream's copy.
-        x: the stream, groups of n columns, changed in place, or only written: where it was
-        ``old``, which stays, or where it ``begins``, from zeros. bias and gate [n], float32.
+        """source: fragments of k columns, 16 bit, or bytes (``Form.takes``). out: the same
+        (``Form.leaves``); of "residual", the stream's copy. x: the stream, groups of n columns,
+        changed in place, or only written: where it was ``old``, which stays, or where it
+        ``begins``, from zeros. bias and gate [n], float32.
 
         What stands in front of a norm leaves it the stream times ``COPY`` and the norm's scale
         ("residual": scale [n], none is ones) and the squares (``into_squares``) of the stream; a

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Operands that become E4M3 in a product's registers (``cuda/e4m3.cuh``)."""
+"""Operands that become E4M3, or E5M2, in a product's registers (``cuda/e4m3.cuh``)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def in_bytes(x: torch.Tensor) -> torch.Tensor:
 
 
 def from_bytes(x: torch.Tensor, rows: int) -> torch.Tensor:
-    """uint8 [width / 32, 128, 16] -> [rows, width], float64."""
+    """What ``in_bytes`` makes, uint8 [width / 32, 128, 16] -> its first rows [rows, width],
+    float64."""
     split = x.view(-1, 4, 8, 4, 2, 2, 4).permute(1, 5, 2, 0, 4, 3, 6).reshape(64, -1)
     return (split[:rows].to(torch.int16) << 8).view(torch.float16).double()

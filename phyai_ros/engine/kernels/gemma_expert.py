@@ -3,10 +3,11 @@
 (``cluster_product``, ``cluster_attention``).
 
 Rows stay in the kernels' orders from the first layer to the last: the residual stream as groups in
-float32, what products read, a copy of the stream among it, as fragments in 16 bits. A norm's shift
-is a bias behind the product, so that a norm is one factor a row and one a column: the latter, and
-the squares of which the former is made, are the stream's writer's, who has each number once where
-its readers have it 64 times.
+float32, what products read, a copy of the stream among it, as fragments in 16 bits, or in 8 (E5M2)
+for E4M3 weights, but in front of the first layer and behind attention. A norm's shift is a bias
+behind the product, so that a norm is one factor a row and one a column: the latter, and the squares
+of which the former is made, are the stream's writer's, who has each number once where its readers
+have it 64 times.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def reference(
 
 class GemmaExpert:
     """The layers of one expert, for ``tokens`` rows of one request. Weights stay where they are,
-    but E4M3 ones of outputs, of which there are copies in another order. One call after another;
-    their scratch is the same.
+    but of E4M3 ones that multiply halves, outputs and the first layer's qkv, there are copies in
+    another order. One call after another; their scratch is the same.
 
     alone: the first row sees no other of them and nothing is made of it: it is there for its keys
     and values. second: behind a hidden layer, what makes the other rows. dependent: launches start
@@ -155,7 +156,7 @@ class GemmaExpert:
         self._dtype = weight.dtype
 
         def room(width: int, leaves: str = "") -> torch.Tensor:
-            """What a product reads: as ``Form.leaves`` says."""
+            """What a product of ``width`` columns reads: as ``Form.leaves`` says."""
             if leaves:
                 return torch.zeros(width // 32, 128, 16, dtype=torch.uint8, device=weight.device)
             return torch.zeros(

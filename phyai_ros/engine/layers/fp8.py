@@ -1,10 +1,12 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The operators on FP8 weights.
 
-E4M3 rows times an E4M3 weight, by the library. It multiplies fastest without scales; ``raw``
-products leave them to whoever reads the product. Sums are left to the tensor cores, whose registers
-hold about 14 bits of them: a product's error is 1.0e-3, that of its rounded inputs 2.2e-2. An
-operator with an activation feeds a product, so what it gives is quantised as well.
+E4M3 rows times an E4M3 weight, by the library, or gated by a kernel of ours (``gated_product``). It
+multiplies fastest without scales; raw products leave them to whoever reads the product, and their
+sums to the tensor cores, whose registers hold about 14 bits of them: a product's error is 1.0e-3,
+that of its rounded inputs 2.2e-2. An operator with an activation feeds a product, so what it gives
+is quantised as well. Experts in clusters take the weights without these operators
+(``kernels/gemma_expert.py``, ``kernels/dit_layers.py``).
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class Fp8Operators(FastOperators):
         return x if isinstance(x, QuantizedRows) else fp8_rows.fused(x, dependent=self.dependent)
 
     def _raw(self, x: Rows, weight: QuantizedWeight, bias: torch.Tensor | None) -> Any:
-        """The product before its scales and its bias; whole where torch cannot multiply it so."""
+        """A ``Product``: before its scales and its bias; whole where torch cannot multiply it."""
         rows = self._rows(x)
         if not _multiplies(weight):
             return F.linear(rows, weight, bias)  # type: ignore[arg-type]
@@ -113,7 +115,7 @@ class Fp8Operators(FastOperators):
             x.values, weight.values.t(), scale_a=x.scale[:, None], scale_b=weight.scale[None],
             bias=None if bias is None else self._narrow(bias), out_dtype=torch.bfloat16,
         )  # fmt: skip
-        return y.to(weight.dtype)  # bfloat16 already, but for tests' weights in float32
+        return y.to(weight.dtype)  # bfloat16 already, but of weights in their ``own`` dtype
 
     def _narrow(self, bias: torch.Tensor) -> torch.Tensor:
         """In the products' bfloat16, made when a bias is first seen."""

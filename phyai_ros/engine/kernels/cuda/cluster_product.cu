@@ -35,14 +35,14 @@ static_assert(N % COLUMNS == 0, "whole tiles");
 
 struct Given {
   TensorMap weights;   // boxes of HALF rows
-  const Word4* in;     // fragments of K columns; in front of a norm, the stream's copy
+  const Word4* in;     // fragments of K columns, or of BYTES; in front of a norm, the stream's copy
   const float* scale;  // RESIDUAL: of the norm behind, [N]; null for ones
   const float* bias;   // [N] or null
   const float* gate;   // [N] or null
   const float* channels;  // FP8: [N], what rows of W are multiplied by
   float* x;            // RESIDUAL: the stream, groups of N columns
   const float* old;    // RESIDUAL: what it was, x itself or a stream that stays; null for zeros
-  u16* out;            // fragments; ROPE: of the queries, RESIDUAL: the stream's copy, scaled
+  u16* out;            // fragments, or LEAVES; ROPE: the queries, RESIDUAL: the stream's copy, scaled
   float* squares;      // of the stream's unscaled copy, summed over 8 columns: [K / 8][32][2], as
                        // groups hold rows; RESIDUAL: [N / 8][32][2], written, or null
   u16* key;            // ROPE: rows of KV D, the first that is written

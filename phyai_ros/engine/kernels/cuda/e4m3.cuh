@@ -1,6 +1,8 @@
 // Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 //
-// A product's first operand in E4M3, made from fragments in registers: of each of its two rows a thread
+// A product's first operand in 8 bits, made from fragments in registers, for weights in E4M3.
+//
+// In E4M3 (``dit_product.cu``), that is ``narrow`` with factors: of each of its two rows a thread
 // divides what its warpgroup has by a power of two, so that the largest comes to 128 to 256, far from
 // E4M3's largest number, 448, and as far as that allows from its smallest. Of 32 columns a product
 // takes four neighbours from a lane where fragments have two and two, 8 apart: the order of the depth
@@ -55,7 +57,8 @@ DEV void narrow(const u32 (&first)[4], const u32 (&second)[4], u32 (&to)[4],
     }
 }
 
-// Two steps of halves into one of E5M2, whose bits are a half's upper ones: no row needs a factor.
+// In E5M2 (``cluster_product.cu``), that is ``upper4`` and ``narrow`` without factors: two steps of
+// halves into one of bytes, which are halves' upper bits, rounded: no row needs a factor.
 DEV u32 upper4(u32 ab, u32 cd) {
   u32 p;
   asm("prmt.b32 %0, %1, %2, 0x7531;" : "=r"(p) : "r"(ab), "r"(cd));

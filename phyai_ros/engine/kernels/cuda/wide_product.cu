@@ -7,8 +7,8 @@
 // limits them.
 //
 // Defined outside: COLUMNS, DEPTH (a multiple of 64), SPLITS of the depth, SHARING (blocks of a
-// cluster, 1 or 2), STAGES (of x, DEPTH / 64 at most), GATED with ACTIVATION (of COLUMNS rows of W half are gates, half ups -> act(gate) up, in 16
-// bits; else parts of the sum over the depth, in float32).
+// cluster, 1 or 2), STAGES (of x, DEPTH / 64 at most), GATED with ACTIVATION (of COLUMNS rows of W half
+// are gates, half ups -> act(gate) up, in 16 bits; else parts of the sum over the depth, in float32).
 
 #define GROUPS 2
 #define ROWS (GROUPS * 64)
