@@ -14,7 +14,8 @@ from phyai_ros.engine import rtc, solver
 from phyai_ros.engine.arrangement import Order, kind_of, order_of
 from phyai_ros.engine.cuda_graph import Front, Graphs, Stage, Vision
 from phyai_ros.engine.inlet import Inlet, moved
-from phyai_ros.engine.layers.select import FastOperators, Operators
+from phyai_ros.engine.layers.operators import Operators
+from phyai_ros.engine.layers.select import FastOperators
 from phyai_ros.engine.models.base import Adapter, Model
 from phyai_ros.engine.stage_clock import StageClock
 from phyai_ros.engine.staging import upload, whole

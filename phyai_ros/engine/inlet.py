@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.base import Adapter, StagedAdapter
 from phyai_ros.engine.staging import upload
 from phyai_ros.engine.structure import flatten, replace

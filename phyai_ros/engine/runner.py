@@ -23,7 +23,8 @@ from phyai_ros.engine.captured import Asked, Captured
 from phyai_ros.engine.inlet import Inlet, moved
 from phyai_ros.engine.kernels.flow_step import Step
 from phyai_ros.engine.layers.fp8 import select_fp8
-from phyai_ros.engine.layers.select import FastOperators, Operators, select
+from phyai_ros.engine.layers.operators import Operators
+from phyai_ros.engine.layers.select import FastOperators, select
 from phyai_ros.engine.models.base import Adapter, CommittingModel, Model
 from phyai_ros.engine.quantize import quantized
 from phyai_ros.engine.stage_clock import StageClock

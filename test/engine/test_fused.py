@@ -8,7 +8,8 @@ import torch
 from golden import needs_golden, relative_error, tensors
 from gr00t_case import CPU, FIXTURE, case_info, inputs_of, load_model, sample
 
-from phyai_ros.engine.layers.select import Operators, select
+from phyai_ros.engine.layers.operators import Operators
+from phyai_ros.engine.layers.select import select
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.runner import Runner
 from phyai_ros.engine.types import PolicyError

@@ -13,7 +13,7 @@ from phyai_ros.engine import solver
 from phyai_ros.engine.kernels import cluster_product, gemma_forms, hidden_layer
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert
 from phyai_ros.engine.layers.clusters import CLUSTERS
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.policy import load_policy
 
 pytestmark = needs_golden

@@ -11,7 +11,7 @@ from golden import GOLDEN, needs_golden, relative_error, tensors
 from test_pi_batch import noise, observations
 
 from phyai_ros.engine import rtc, solver
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import Guidance, PolicyError
 

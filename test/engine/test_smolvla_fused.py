@@ -11,7 +11,7 @@ from test_smolvla import CASES, case, inputs_of, policy, steps_of
 
 from phyai_ros.engine.kernels import flow_step
 from phyai_ros.engine.kernels.flow_step import Step
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.smolvla.model import SmolVlaInputs, SmolVlaModel
 from phyai_ros.engine.solver import RtcIdentity, flow_backward
 

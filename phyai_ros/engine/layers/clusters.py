@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import torch
 
 from phyai_ros.engine.kernels._cuda import Attempt
-from phyai_ros.engine.layers.select import LIBRARY, Operators
+from phyai_ros.engine.layers.operators import LIBRARY, Operators
 
 _Kernels = TypeVar("_Kernels")
 _T = TypeVar("_T")

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import fp8_norm, fp8_rows
 from phyai_ros.engine.kernels.fp8_rows import Product
-from phyai_ros.engine.layers.select import LIBRARY, FastOperators, Operators, select
+from phyai_ros.engine.layers.operators import LIBRARY, Operators
+from phyai_ros.engine.layers.select import FastOperators, select
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
 
 Rows = Any

@@ -1,14 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """The operator selector: which implementation serves an operator on a shape, dtype and device.
 
-``Operators`` is the reference: plain torch twins on any device and dtype. ``FastOperators`` offers
-the library's kernels and ours, and takes what was measured to be the fastest (``tune.Table``).
+``Operators`` is the reference. ``FastOperators`` offers the library's kernels and ours, and takes
+what was measured to be the fastest (``tune.Table``); what is one pass over the data is ours
+(``Passes``).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,25 +19,12 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels import (
     _triton,
-    add_norm,
     attention,
-    flow_places,
     flow_step,
-    flow_tokens,
     gated_activation,
     gated_linear,
-    gemma_expert,
-    letterbox,
-    patches,
-    place_rows,
-    prefix_places,
-    prefix_rows,
-    rope_cache,
-    row_linear,
     skinny_linear,
-    token_rows,
 )
-from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
 from phyai_ros.engine.layers import split_library, tune
 from phyai_ros.engine.layers.candidates import (
     SINGLE,
@@ -53,46 +41,16 @@ from phyai_ros.engine.layers.candidates import (
     whole_for,
 )
 from phyai_ros.engine.layers.hopper import Hopper
+from phyai_ros.engine.layers.operators import LIBRARY, Operators
+from phyai_ros.engine.layers.passes import Passes
 
 _log = logging.getLogger(__name__)
-LIBRARY = "library"
 _FEWEST = 8
 """Below so many rows nothing is worth measuring."""
 _HALF = (torch.float16, torch.bfloat16)
 
 
-class Operators:
-    """Every operator's definition. Arguments are those of the kernels' twins."""
-
-    add_norm = staticmethod(add_norm.reference)
-    linear = staticmethod(skinny_linear.reference)
-    branch: Any = staticmethod(skinny_linear.reference)
-    """``linear`` whose result the next ``add_norm`` or ``rope_cache`` takes, and nobody else."""
-    linear_parts = staticmethod(skinny_linear.reference_parts)
-    gated_linear = staticmethod(gated_linear.reference)
-    rope_cache = staticmethod(rope_cache.reference)
-    row_linear = staticmethod(row_linear.reference)
-    flow_step = staticmethod(flow_step.reference)
-    token_rows = staticmethod(token_rows.reference)
-    attention = staticmethod(attention.reference)
-    letterbox = staticmethod(letterbox.reference)
-    place_rows = staticmethod(place_rows.reference)
-    flow_places = staticmethod(flow_places.reference)
-    flow_tokens = staticmethod(flow_tokens.reference)
-    patches = staticmethod(patches.reference)
-    prefix_rows = staticmethod(prefix_rows.reference)
-    prefix_places = staticmethod(prefix_places.reference)
-
-    def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
-        """All of an expert's layers in few launches, where there are kernels for it."""
-        return None
-
-    def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:
-        """The candidate that was measured to be the fastest; LIBRARY is one of them."""
-        return LIBRARY
-
-
-class FastOperators(Operators):
+class FastOperators(Passes):
     """Half precision on a CUDA device with Triton.
 
     dependent: let kernels start before the one in front has ended, where the device can.
@@ -118,50 +76,6 @@ class FastOperators(Operators):
             self._tuning = False
         if len(self.table.choices) != before:
             self.table.save()
-
-    # -- always ours: one pass over the data -----------------------------------------------------
-    def add_norm(self, x, branch, **options):
-        return add_norm.fused(x, branch, dependent=self.dependent, **options)
-
-    def rope_cache(self, y, cos, sin, key, value, **options):
-        return rope_cache.fused(y, cos, sin, key, value, dependent=self.dependent, **options)
-
-    def flow_step(self, x, v, target, weights, **options):
-        return flow_step.fused(x, v, target, weights, dependent=self.dependent, **options)
-
-    def token_rows(self, first, tokens, places=None):
-        return token_rows.fused(first, tokens, places, dependent=self.dependent)
-
-    def letterbox(self, pixels, rows, columns, **options):
-        return letterbox.fused(pixels, rows, columns, dependent=self.dependent, **options)
-
-    def place_rows(self, *tensors):
-        return place_rows.fused(*tensors, dependent=self.dependent)
-
-    def flow_places(self, images, words, frequency, **options):
-        return flow_places.fused(images, words, frequency, dependent=self.dependent, **options)
-
-    def flow_tokens(self, images, table, tokens, **options):
-        return flow_tokens.fused(images, table, tokens, dependent=self.dependent, **options)
-
-    def patches(self, images, size, dtype, **options):
-        return patches.fused(images, size, dtype, dependent=self.dependent, **options)
-
-    def prefix_rows(self, images, table, tokens, state, **options):
-        return prefix_rows.fused(images, table, tokens, state, dependent=self.dependent, **options)
-
-    def prefix_places(self, images, words, period, **options):
-        return prefix_places.fused(images, words, period, dependent=self.dependent, **options)
-
-    def row_linear(self, x, weight, bias=None, activation=""):
-        if not row_linear.fits(x, weight):
-            return row_linear.reference(x, weight, bias, activation)
-        return row_linear.fused(x, weight, bias, activation, dependent=self.dependent)
-
-    def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
-        if not gemma_expert.fits(layers, sizes["tokens"], sizes["heads"]):
-            return None
-        return GemmaExpert(layers, dependent=self.dependent, **sizes)
 
     # -- measured --------------------------------------------------------------------------------
     def chosen(self, key: str, candidates: Mapping[str, tune.Candidate]) -> str:

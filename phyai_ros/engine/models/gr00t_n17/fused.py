@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from phyai_ros.engine.layers import rope
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.gr00t_n17.category import CategoryLinear, Chosen, category_mlp
 from phyai_ros.engine.models.gr00t_n17.dit import PlainBlock
 from phyai_ros.engine.models.gr00t_n17.fused_dit import (

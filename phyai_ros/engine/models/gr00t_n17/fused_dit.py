@@ -15,7 +15,8 @@ from phyai_ros.engine.kernels import dit_layers
 from phyai_ros.engine.kernels.dit_layers import DitLayers, Folded, Layer, Linear, Modulation
 from phyai_ros.engine.kernels.head_attention import HeadAttention
 from phyai_ros.engine.layers.clusters import Clusters
-from phyai_ros.engine.layers.select import FastOperators, Operators
+from phyai_ros.engine.layers.operators import Operators
+from phyai_ros.engine.layers.select import FastOperators
 from phyai_ros.engine.models.gr00t_n17.dit import Attention, DiT
 from phyai_ros.engine.quantize import QuantizedWeight, reads
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.gr00t_n17.model import Features
 from phyai_ros.engine.models.gr00t_n17.vision import Grid, VisionTower
 from phyai_ros.engine.quantize import asked, reads

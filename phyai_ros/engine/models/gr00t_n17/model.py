@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from phyai_ros.engine.layers.attention import additive
 from phyai_ros.engine.layers.mlp import sinusoid
 from phyai_ros.engine.layers.norm import layer_norm
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.base import Model
 from phyai_ros.engine.models.gr00t_n17.category import (
     ActionEncoder,

@@ -16,7 +16,7 @@ import torch
 from phyai_ros.engine import tokenize
 from phyai_ros.engine.image import check_fits
 from phyai_ros.engine.kernels import letterbox
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.prompt import Prompt
 from phyai_ros.engine.normalize import Normaliser

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.flow_step import Step as EulerStep
 from phyai_ros.engine.kernels.gemma_expert import Linear, Vectors
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.layers.rope import inverse_frequencies
-from phyai_ros.engine.layers.select import Operators
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs
 from phyai_ros.engine.models.paligemma.fused_expert import (
     Cache,

@@ -22,7 +22,7 @@ from phyai_ros.engine.kernels.gemma_expert import (
     Vectors,
 )
 from phyai_ros.engine.layers.clusters import Clusters
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.paligemma.config import GemmaConfig
 from phyai_ros.engine.models.paligemma.flow import Expert
 from phyai_ros.engine.models.paligemma.gemma import GemmaBlock, Rope

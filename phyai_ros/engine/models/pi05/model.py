@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Prefix
 from phyai_ros.engine.models.paligemma.fused import FusedPi05

@@ -14,7 +14,7 @@ import torch
 from phyai_ros.engine import guidance, shapes, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.image import check_fits
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models import lerobot_steps
 from phyai_ros.engine.models.lerobot import CONFIG, Layout, read_layout, refuse_embodiment
 from phyai_ros.engine.models.lerobot_images import ImageNormaliser, fit_left_top, planes

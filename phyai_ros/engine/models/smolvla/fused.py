@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from phyai_ros.engine.kernels.flow_step import Euler, Step
 from phyai_ros.engine.kernels.llama_expert import Layer, Tables
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.smolvla.backbone import Connector, VisionLayer, periods
 from phyai_ros.engine.models.smolvla.fused_expert import FusedExpert, FusedPrefix, packed
 from phyai_ros.engine.models.smolvla.fused_language import FusedLanguage

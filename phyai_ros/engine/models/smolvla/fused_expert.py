@@ -13,7 +13,8 @@ from phyai_ros.engine.kernels import llama_expert
 from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.llama_expert import Layer, Linear, LlamaExpert, Past, Tables
 from phyai_ros.engine.layers.clusters import Clusters
-from phyai_ros.engine.layers.select import FastOperators, Operators
+from phyai_ros.engine.layers.operators import Operators
+from phyai_ros.engine.layers.select import FastOperators
 from phyai_ros.engine.models.smolvla.backbone import DecoderLayer
 
 

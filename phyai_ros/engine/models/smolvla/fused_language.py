@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from phyai_ros.engine.kernels.llama_expert import Layer, Tables
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.smolvla.fused_expert import norm, packed
 from phyai_ros.engine.models.smolvla.model import SmolVlaModel
 

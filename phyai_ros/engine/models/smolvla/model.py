@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from phyai_ros.engine.layers.attention import merge_heads
-from phyai_ros.engine.layers.select import Operators
+from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.layers.stack import Stack
 from phyai_ros.engine.models.base import Model
 from phyai_ros.engine.models.smolvla.backbone import (
