@@ -14,8 +14,8 @@ from phyai_ros.replay.result import ResultFile
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.05, "fp8": 0.2}
 """Share of what a joint's actions span in the golden, by precision. float32 differs between
-machines by the order of its sums; half precision by its 8 or 11 bits, FP8 by its 4, carried
-through every denoising step."""
+machines by the order of its sums; half precision by its 8 or 11 bits, FP8 by its 4, or 3 on some
+devices, carried through every denoising step."""
 SAME = 2e-9
 """rad or m; a trajectory is sent anew only where it differs by more than half of this."""
 LEAST_SPAN = 0.01

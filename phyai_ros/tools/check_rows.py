@@ -23,8 +23,9 @@ FLOAT32 = 1e-5
 BATCHED = 5e-5
 """The same, for several requests at once: their products sum in another order."""
 FP8 = 0.1
-"""Relative to the largest action: a weight and what it multiplies have three bits of mantissa each,
-and the fixtures' models only a few dozen channels over which that averages."""
+"""Relative to the largest action: a weight has three bits of mantissa, what it multiplies three or,
+in an expert's clusters, two, and the fixtures' models only a few dozen channels over which that
+averages."""
 OWN_ERROR = 1.25
 """bfloat16 may be off by this many times the reference's own bfloat16 error."""
 

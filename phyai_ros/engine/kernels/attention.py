@@ -234,7 +234,7 @@ def fused(
     seen = out if exists is None else exists.view(torch.uint8)
     attention_kernel[(-(-rows // blocks.rows), splits, batch * kv)](
         q, key, value, seen, q if q_bias is None else q_bias, out, sums, lows,
-        length, keys, d**-0.5 * 1.4426950408889634, parts, q.stride(0) if parts else 0,
+        length, keys, score_scale(d), parts, q.stride(0) if parts else 0,
         *q_stride[:3],
         *key.stride()[:3], *value.stride()[:3], per_split,
         KV=kv, GROUP=group, D=d, WIDE=wide, Q_PARTS=parts > 0, Q_BIAS=q_bias is not None,
@@ -249,3 +249,8 @@ def fused(
             num_warps=1 if d < 128 else 2, **options,
         )  # fmt: skip
     return out
+
+
+def score_scale(d: int) -> float:
+    """Of scores of d columns, d^-0.5 log2(e): kernels make powers of two of them."""
+    return float(d**-0.5 * 1.4426950408889634)

@@ -111,7 +111,7 @@ class ClusterAttention:
         the kernel in front. out: as q; its missing rows are undefined."""
         given = _Given(
             *self._maps, q.data_ptr(), out.data_ptr(), exists.data_ptr(), self._at, self._rows,
-            self._d**-0.5 * 1.4426950408889634,
+            attention.score_scale(self._d),
         )  # fmt: skip
         heads = len(q) * 16 // self._d
         self._kernel.launch(heads * _RANKS, given, dependent=self._dependent)

@@ -167,7 +167,7 @@ class HeadAttention:
         given = _Given(
             *self._maps, *map(_cuda.address, (q, out, exists, *places)),
             q.stride(0), rows, self._prefix, self._own, width // own,
-            self._d**-0.5 * 1.4426950408889634, eps,
+            attention.score_scale(self._d), eps,
         )  # fmt: skip
         self._kernel.launch(width // self._d * -(-rows // 16), given, dependent=self._dependent)
 

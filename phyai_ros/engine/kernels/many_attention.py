@@ -13,7 +13,7 @@ import torch
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.kernels.attention import reference
+from phyai_ros.engine.kernels.attention import reference, score_scale
 
 __all__ = ["fits", "fused", "reference"]
 _D, _TILE = 64, 64
@@ -96,7 +96,7 @@ def fused(
         lines_map(t.as_strided((batch * length, heads * _D), (t.stride(1), 1)), _TILE)
         for t in (q, key.transpose(1, 2), value.transpose(1, 2))
     ]
-    given = _Given(*maps, out.data_ptr(), tiles, heads, _D**-0.5 * 1.4426950408889634)
+    given = _Given(*maps, out.data_ptr(), tiles, heads, score_scale(_D))
     kernel = _kernel(length // _TILE, groups, q.dtype, dependent, q.get_device())
     kernel.launch(blocks, given, dependent=dependent)
     return out

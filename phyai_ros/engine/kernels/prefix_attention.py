@@ -18,6 +18,7 @@ import torch
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
+from phyai_ros.engine.kernels.attention import score_scale
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "prefix_attention.cu")
 _D, _ROWS, _KEYS, _PLACES, _RANKS, _THREADS = 256, 128, 64, 5, 2, 384
@@ -104,7 +105,7 @@ def fused(
         lines_map(q.view(-1, d), _ROWS),
         *(lines_map(t.view(-1, d), _KEYS) for t in (key, value)),
         out.data_ptr(), _cuda.address(exists), rows, keys, half(keys), tiles,
-        d**-0.5 * 1.4426950408889634,
+        score_scale(d),
     )  # fmt: skip
     kernel = _kernel(form, q.dtype, dependent, q.get_device())
     kernel.launch(batch * tiles * _RANKS, given, dependent=dependent)

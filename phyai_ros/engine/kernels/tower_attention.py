@@ -14,7 +14,7 @@ import torch
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import heads_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.kernels.attention import reference
+from phyai_ros.engine.kernels.attention import reference, score_scale
 
 __all__ = ["Form", "fits", "forms", "fused", "reference"]
 _FILES = ("hopper.cuh", "warpgroups.cuh", "tower_attention.cu")
@@ -119,7 +119,7 @@ def fused(
     given = _Given(
         heads_map(queries, _ROWS), heads_map(queries, _ROWS, ends),
         heads_map(key, _STEP), heads_map(key, _STEP, ends), heads_map(value, _STEP),
-        out.data_ptr(), heads, d**-0.5 * 1.4426950408889634,
+        out.data_ptr(), heads, score_scale(d),
     )  # fmt: skip
     blocks = batch * heads * length // (_ROWS * form.groups)
     kernel = _kernel(form, length, d, q.dtype, dependent, q.get_device())

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from phyai_ros.engine.kernels import (
     add_norm,
     attention,
@@ -23,6 +25,7 @@ from phyai_ros.engine.kernels import (
     skinny_linear,
     token_rows,
 )
+from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.gemma_expert import GemmaExpert, Layer
 from phyai_ros.engine.layers import tune
 
@@ -51,6 +54,13 @@ class Operators:
     patches = staticmethod(patches.reference)
     prefix_rows = staticmethod(prefix_rows.reference)
     prefix_places = staticmethod(prefix_places.reference)
+
+    def stepped(self, v: torch.Tensor, euler: Euler | None) -> torch.Tensor:
+        """v [rows, n], a velocity; or what ``euler``, of the same shape, makes of it."""
+        if euler is None:
+            return v
+        x, target, weights, numbers = euler
+        return self.flow_step(x, v, target, weights, **numbers._asdict())
 
     def gemma_expert(self, layers: Sequence[Layer], **sizes: Any) -> GemmaExpert | None:
         """All of an expert's layers in few launches, where there are kernels for it."""

@@ -108,7 +108,7 @@ class StagedAdapter(Adapter, Protocol):
         ...
 
     def place(self, images: Any, operators: Any) -> Any:
-        """``stage_images``'s arrays on the device -> pictures. operators: ``layers/operators.py``."""
+        """``stage_images``'s arrays on the device -> pictures. operators: ``layers.operators``."""
         ...
 
     def join(self, pictures: Any, rest: Any) -> Any:

@@ -137,11 +137,7 @@ class FusedExpert:
             h = self(self._entered(x, enter, prefix.first), prefix, norms)
             if self._alone:
                 h = h.view(-1, self.tokens, h.shape[1])[:, 1:].flatten(0, 1)
-            v = self._rows(h, self._leave)
-            if euler is None:
-                return v
-            at, target, weights, numbers = euler
-            return self._operators.flow_step(at, v, target, weights, **numbers._asdict())
+            return self._operators.stepped(self._rows(h, self._leave), euler)
 
         kernels, folded, past = self.clusters.kernels, of.folded, prefix.past
         if kernels is None or past is None or folded is None or prefix.pick is not None:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,7 @@ from phyai_ros.engine.models.smolvla.model import (
     SmolVlaModel,
     rename,
 )
+from phyai_ros.engine.models.smolvla.staged import Images, Rest
 from phyai_ros.engine.staging import Grouped, upload
 from phyai_ros.engine.tokenize import Tokenizer
 from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
@@ -37,28 +37,6 @@ _EMBEDDING = "model.vlm_with_expert.vlm.model.text_model.embed_tokens.weight"
 _MARKS = ("<fake_token_around_image>", "<global-img>")
 _TOKEN_BUCKET = 16
 """Prompts are padded to a multiple of this: nothing depends on padding, and few lengths occur."""
-
-
-@dataclass(frozen=True)
-class Images:
-    """Camera bytes of each normalisation that occurs, placed as (slot, request), of ``batch``
-    requests with ``slots`` used."""
-
-    pictures: tuple[tuple[str, Grouped], ...]
-    slots: int
-    batch: int
-
-
-@dataclass(frozen=True)
-class Rest:
-    """``SmolVlaInputs`` without the images. image_masks, mark_masks: bool [slots, B], the latter
-    None where the config has no marks around images."""
-
-    image_masks: Any
-    mark_masks: Any
-    tokens: Any
-    token_mask: Any
-    state: Any
 
 
 class SmolVlaAdapter:

@@ -83,11 +83,7 @@ class FusedExpert:
         kernels, past = self.clusters.kernels, prefix.past
 
         def layers(x: torch.Tensor) -> torch.Tensor:
-            v = self._by_operators(x, hidden, prefix, rows)
-            if euler is None:
-                return v
-            at, target, weights, step = euler
-            return self._operators.flow_step(at, v, target, weights, **step._asdict())
+            return self._operators.stepped(self._by_operators(x, hidden, prefix, rows), euler)
 
         if kernels is None or past is None:
             return layers(x)
