@@ -77,7 +77,7 @@ def test_the_same_bits_in_a_chain_of_early_launches(rand, sharing):
 
 
 @needs_hopper
-def test_what_the_selector_offers_runs(rand):
+def test_the_selector_is_offered_forms_of_16_bits_alone(rand):
     weight = rand(1600, 960, dtype=torch.bfloat16)
     assert wide_product.forms(241, weight)
     assert not wide_product.forms(241, weight.float())
