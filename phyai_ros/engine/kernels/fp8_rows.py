@@ -111,7 +111,6 @@ def fused(
     activation: str = "",
     *,
     gated: bool = False,
-    warps: int | None = None,
     dependent: bool = False,
 ) -> QuantizedRows:
     """``reference`` in one launch; contiguous."""
@@ -127,6 +126,6 @@ def fused(
     fp8_rows_kernel[(m,)](
         values, *scales, values if bias is None else bias, out, scale, n, BLOCK=block,
         SCALED=isinstance(x, Product), HAS_BIAS=bias is not None, ACTIVATION=activation,
-        GATED=gated, PDL=dependent, num_warps=warps or max(4, min(16, block // 1024)), **options,
+        GATED=gated, PDL=dependent, num_warps=max(4, min(16, block // 1024)), **options,
     )  # fmt: skip
     return QuantizedRows(out, scale)

@@ -23,6 +23,8 @@ _CHUNK = 64
 _FILES = ("hopper.cuh", "wide_product.cu")
 _ACTIVATIONS = {"gelu_tanh": 1, "silu": 2}
 _COLUMNS = (64, 80, 96, 128)
+_MOST = 4
+"""Forms that are worth their compilation."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,14 @@ class Form:
         return whole and self.stages(k) >= min(3, k // self.splits // _CHUNK)
 
 
-def forms(m: int, weight: torch.Tensor, *, gated: bool = False, most: int = 4) -> list[Form]:
+def forms(m: int, weight: torch.Tensor, *, gated: bool = False) -> list[Form]:
     """What is worth measuring for m rows: all blocks at once, as many as there are. Nothing where
     the kernel was not written for this weight."""
     if weight.dtype not in (torch.float16, torch.bfloat16) or not _cuda.is_hopper(weight.device):
         return []
     processors = torch.cuda.get_device_properties(weight.device).multi_processor_count
     n, k = weight.shape
-    return arranged(m, n, k, processors, gated=gated)[:most]
+    return arranged(m, n, k, processors, gated=gated)[:_MOST]
 
 
 def arranged(m: int, n: int, k: int, processors: int, *, gated: bool = False) -> list[Form]:
