@@ -4,36 +4,12 @@ but for how tiles are dealt out."""
 
 from itertools import pairwise
 
-import nearness
 import pytest
 import torch
 from hopper import DEVICE, needs_hopper
+from towers import TOLERANCE, check, check_the_same_bits, packed
 
-from phyai_ros.engine.kernels import attention, many_attention
-
-TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
-
-
-def packed(rand, batch, length, heads, dtype, scale=1.0):
-    """Queries, keys and values of one packed product, with columns of somebody else's behind."""
-    y = rand(batch * length, 3 * heads * 64 + 8, dtype=dtype)
-    y[:, : heads * 64] *= scale
-    y[:, 3 * heads * 64 :] = torch.nan
-    y = y[:, : 3 * heads * 64].unflatten(0, (batch, length)).unflatten(2, (3, heads, 64))
-    q, k, v = y.unbind(2)
-    return q, k.transpose(1, 2), v.transpose(1, 2)
-
-
-def check(found, q, k, v, dtype):
-    """By request, head and tile of queries: a fault is often of one of them alone."""
-    expected = attention.reference(q.double(), k.double(), v.double())
-    batch, length, heads, _ = q.shape
-    found, expected = (
-        t.view(batch, length // 64, 64, heads, 64).transpose(2, 3) for t in (found, expected)
-    )
-    for place in range(batch * (length // 64) * heads):
-        one, other = (t.reshape(-1, 64, 64)[place] for t in (found, expected))
-        nearness.check(one, other, TOLERANCE[dtype])
+from phyai_ros.engine.kernels import many_attention
 
 
 @needs_hopper
@@ -44,7 +20,7 @@ def check(found, q, k, v, dtype):
     [(1, 256, 1), (2, 256, 16), (1, 320, 5), (1, 448, 33), (3, 1024, 12), (2, 1024, 3)],
 )
 def test_shapes(rand, dtype, dependent, batch, length, heads):
-    q, k, v = packed(rand, batch, length, heads, dtype)
+    q, k, v = packed(rand, batch, length, heads, 64, dtype)
     assert many_attention.fits(q, k, v)
     check(many_attention.fused(q, k, v, dependent=dependent), q, k, v, dtype)
 
@@ -52,14 +28,14 @@ def test_shapes(rand, dtype, dependent, batch, length, heads):
 @needs_hopper
 @pytest.mark.parametrize("scale", [0.0, 30.0])
 def test_flat_and_sharp(rand, scale):
-    q, k, v = packed(rand, 1, 1024, 12, torch.bfloat16, scale)
+    q, k, v = packed(rand, 1, 1024, 12, 64, torch.bfloat16, scale)
     check(many_attention.fused(q, k, v), q, k, v, torch.bfloat16)
 
 
 @needs_hopper
 def test_maxima_that_rise_until_the_last_key(rand):
     """Every step finds a higher one, so that everything before fades each time."""
-    q, k, v = packed(rand, 1, 512, 4, torch.float16)
+    q, k, v = packed(rand, 1, 512, 4, 64, torch.float16)
     q.fill_(1.0)
     k.copy_(torch.linspace(-1.0, 1.0, 512, device=DEVICE)[None, None, :, None].expand_as(k))
     check(many_attention.fused(q, k, v), q, k, v, torch.float16)
@@ -67,25 +43,8 @@ def test_maxima_that_rise_until_the_last_key(rand):
 
 @needs_hopper
 def test_the_same_bits_every_time(rand):
-    """In a captured graph, behind the kernel that has just written the keys, 200 times."""
-    q, k, v = packed(rand, 3, 1024, 12, torch.bfloat16)
-    given = [t.clone() for t in (q, k, v)]
-    first = many_attention.fused(q, k, v)
-
-    def chain():
-        for to, what in zip((q, k, v), given, strict=True):
-            to.zero_()
-            to.copy_(what)
-        return [many_attention.fused(q, k, v, dependent=True) for _ in range(3)]
-
-    chain()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outs = chain()
-    for _ in range(200):
-        graph.replay()
-        assert all(torch.equal(out, first) for out in outs)
+    q, k, v = packed(rand, 3, 1024, 12, 64, torch.bfloat16)
+    check_the_same_bits(q, k, v, [many_attention.fused] * 3)
 
 
 def test_what_does_not_fit_is_refused():

@@ -2,37 +2,15 @@
 """Attention of an image's patches, all keys of a head in shared memory, against its float64 twin.
 Needs a Hopper GPU, but for what is offered."""
 
-import nearness
+from functools import partial
+
 import pytest
 import torch
 from hopper import DEVICE, needs_hopper
+from towers import TOLERANCE, check, check_the_same_bits, packed
 
-from phyai_ros.engine.kernels import attention, tower_attention
+from phyai_ros.engine.kernels import tower_attention
 from phyai_ros.engine.kernels.tower_attention import Form
-
-TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
-
-
-def packed(rand, batch, length, heads, d, dtype, scale=1.0):
-    """Queries, keys and values of one packed product, with columns of somebody else's behind."""
-    y = rand(batch * length, 3 * heads * d + 8, dtype=dtype)
-    y[:, : heads * d] *= scale
-    y[:, 3 * heads * d :] = torch.nan
-    y = y[:, : 3 * heads * d].unflatten(0, (batch, length)).unflatten(2, (3, heads, d))
-    q, k, v = y.unbind(2)
-    return q, k.transpose(1, 2), v.transpose(1, 2)
-
-
-def check(found, q, k, v, dtype):
-    """By request, head and 64 queries: a fault is often of one of them alone."""
-    expected = attention.reference(q.double(), k.double(), v.double())
-    batch, length, heads, d = q.shape
-    found, expected = (
-        t.view(batch, length // 64, 64, heads, d).transpose(2, 3).reshape(-1, 64, d)
-        for t in (found, expected)
-    )
-    for one, other in zip(found, expected, strict=True):
-        nearness.check(one, other, TOLERANCE[dtype])
 
 
 @needs_hopper
@@ -71,26 +49,9 @@ def test_maxima_that_rise_until_the_last_key(rand):
 
 @needs_hopper
 def test_the_same_bits_every_time(rand):
-    """In a captured graph, behind the kernel that has just written the keys, 200 times."""
     q, k, v = packed(rand, 3, 256, 16, 72, torch.float16)
-    given = [t.clone() for t in (q, k, v)]
     forms = tower_attention.forms(256, 72)
-    first = [tower_attention.fused(q, k, v, form=f) for f in forms]
-
-    def chain():
-        for to, what in zip((q, k, v), given, strict=True):
-            to.zero_()
-            to.copy_(what)
-        return [tower_attention.fused(q, k, v, form=f, dependent=True) for f in forms]
-
-    chain()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outs = chain()
-    for _ in range(200):
-        graph.replay()
-        assert all(torch.equal(out, one) for out, one in zip(outs, first, strict=True))
+    check_the_same_bits(q, k, v, [partial(tower_attention.fused, form=f) for f in forms])
 
 
 def test_what_does_not_fit_is_refused():
