@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import time
@@ -81,7 +80,6 @@ def main() -> int:
         torch.cuda.empty_cache()
         tables |= table
         entry = record.row("engine", {**row, "gpu": torch.cuda.get_device_name(), **roofs})
-        entry["command"] = re.sub(r" --out \S+", "", entry["command"])
         rows.append(entry)
         record.save("engine.jsonl", entry, options.out)
     if options.out:

@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -18,11 +19,13 @@ PACKAGES = ("numpy", "torch", "rclpy", "rmw_fastrtps_cpp", "fastrtps")
 
 
 def row(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """values with everything that someone needs to measure them again."""
+    """values with everything that someone needs to measure them again; where a row was put is not
+    part of that."""
+    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     return {
         "benchmark": name,
         "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "command": re.sub(r" --out[ =]\S+", "", command),
         "commit": _commit(),
         "device": _device(),
         "versions": _versions(),
