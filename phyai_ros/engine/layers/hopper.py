@@ -66,13 +66,11 @@ class Hopper:
         """As ``gated_linear`` takes it: launches of (x, weight, activation)."""
         if is_some(x):
             return Offered(self._gated, _wide(x, weight, gated=True))
-        many = x.shape[0] >= _MANY and gated_product.fits(x, weight)
-        return Offered(self._gated, _forms(gated_product.fused, _GATED) if many else {})
+        return Offered(self._gated, _gated(gated_product.fused, x, weight))
 
     def gated_fp8(self, x: torch.Tensor, weight: torch.Tensor) -> Offered:
         """Both of E4M3: launches of (rows with their scales, weight with its, activation)."""
-        many = x.shape[0] >= _MANY and gated_product.fits(x, weight)
-        return Offered(self._gated, _forms(gated_product.fused_fp8, _GATED) if many else {})
+        return Offered(self._gated, _gated(gated_product.fused_fp8, x, weight))
 
     def parts(self, x: torch.Tensor, weight: torch.Tensor) -> Offered:
         """As ``linear_parts`` takes it: launches of (x, weight)."""
@@ -99,6 +97,11 @@ class Hopper:
 
 def _forms(fused: Callable[..., torch.Tensor], forms: Mapping[str, object]) -> dict:
     return {name: partial(fused, form=form) for name, form in forms.items()}
+
+
+def _gated(fused: Callable[..., torch.Tensor], x: torch.Tensor, weight: torch.Tensor) -> dict:
+    many = x.shape[0] >= _MANY and gated_product.fits(x, weight)
+    return _forms(fused, _GATED) if many else {}
 
 
 def _of_towers(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> dict:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from phyai_ros.engine.kernels import (
     add_norm,
@@ -54,6 +55,15 @@ class Operators:
     patches = staticmethod(patches.reference)
     prefix_rows = staticmethod(prefix_rows.reference)
     prefix_places = staticmethod(prefix_places.reference)
+
+    def layer_norm(
+        self, x: torch.Tensor, branch: Any, norm: nn.LayerNorm, dtype: torch.dtype, **options: Any
+    ) -> Any:
+        """``add_norm`` with the scale, the shift and the epsilon of ``norm``."""
+        return self.add_norm(
+            x, branch, kind="layer", eps=norm.eps, dtype=dtype, scale=norm.weight, shift=norm.bias,
+            **options,
+        )  # fmt: skip
 
     def stepped(self, v: torch.Tensor, euler: Euler | None) -> torch.Tensor:
         """v [rows, n], a velocity; or what ``euler``, of the same shape, makes of it."""

@@ -32,7 +32,6 @@ from phyai_ros.engine.models.gr00t_n17.fused_vision import FusedVision, affine
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
 from phyai_ros.engine.quantize import asked, reads
 
-_LN = 1e-5
 _PIECE = 16
 """Columns of a product that are written at once."""
 
@@ -202,21 +201,16 @@ class FusedGroot:
         dtype."""
         ops, head, dtype = self.operators, self.model.action_head, self.model.dtype
         if head.vlln is not None:
-            norm = head.vlln
-            x = ops.add_norm(
-                x, branch, kind="layer", eps=norm.eps, dtype=torch.float32, scale=norm.weight,
-                shift=norm.bias,
-            )  # fmt: skip
-            branch = None
+            x, branch = ops.layer_norm(x, branch, head.vlln, torch.float32), None
         for block, weight, bias in self._vl:
-            h = affine(ops, x, branch, block.norm1, _LN, weight)
+            h = affine(ops, x, branch, block.norm1, weight)
             heads = block.attn1.heads
             y = ops.linear(h, weight, bias).view(batch, -1, 3, heads, h.shape[1] // heads)
             q, k, v = y.unbind(2)
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2), exists=real).flatten(0, 1)
             branch = ops.linear(y, out(block.attn1).weight, out(block.attn1).bias)
             up, down = feed_forward(block)
-            h = affine(ops, x, branch, block.norm3, _LN, up.weight)
+            h = affine(ops, x, branch, block.norm3, up.weight)
             h = ops.linear(h, up.weight, up.bias, "gelu_tanh")
             branch = ops.linear(h, down.weight, down.bias)
         if branch is None:

@@ -14,8 +14,6 @@ from phyai_ros.engine.models.gr00t_n17.model import Features
 from phyai_ros.engine.models.gr00t_n17.vision import Grid, VisionTower
 from phyai_ros.engine.quantize import asked, reads
 
-_EPS = 1e-6
-
 
 class FusedVision:
     """The same function as ``VisionTower``. On a GPU the DeepStack mergers' products, which wait
@@ -43,14 +41,14 @@ class FusedVision:
         deepstack, held = [], []
         for i, block in enumerate(cast(Any, tower.blocks)):
             attn, mlp = block.attn, block.mlp
-            h = affine(ops, x, branch, block.norm1, _EPS, attn.qkv.weight, start=begin)
+            h = affine(ops, x, branch, block.norm1, attn.qkv.weight, start=begin)
             begin = None
             y = ops.branch(h, attn.qkv.weight, attn.qkv.bias)
             q = ops.rope_cache(y, cos, sin, key, value, heads=heads, ahead=asked(attn.proj.weight))
             assert q is not None
             y = ops.attention(q, key, value).flatten(0, 1)
             branch = ops.linear(y, attn.proj.weight, attn.proj.bias)
-            h = affine(ops, x, branch, block.norm2, _EPS, mlp.linear_fc1.weight)
+            h = affine(ops, x, branch, block.norm2, mlp.linear_fc1.weight)
             h = ops.linear(h, mlp.linear_fc1.weight, mlp.linear_fc1.bias, "gelu_tanh")
             branch = ops.linear(h, mlp.linear_fc2.weight, mlp.linear_fc2.bias)
             if i in tower.config.deepstack:
@@ -81,18 +79,15 @@ class FusedVision:
         width = len(merger.norm.weight)
         h = affine(
             self._operators, x.view(-1, width), None if branch is None else branch.view(-1, width),
-            merger.norm, _EPS, merger.linear_fc1.weight,
+            merger.norm, merger.linear_fc1.weight,
         )  # fmt: skip
         return h.view(-1, merger.width)
 
 
 def affine(
-    ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, eps: float,
-    weight: Any, start: torch.Tensor | None = None,
+    ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, weight: Any,
+    start: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """A layer norm with its scale and shift. weight: of the product that reads the result, which is
     asked for early. start: what x begins with."""
-    return ops.add_norm(
-        x, branch, kind="layer", eps=eps, dtype=reads(weight), scale=norm.weight, shift=norm.bias,
-        start=start, ahead=asked(weight),
-    )  # fmt: skip
+    return ops.layer_norm(x, branch, norm, reads(weight), start=start, ahead=asked(weight))

@@ -66,7 +66,7 @@ class FusedFlow:
         x = torch.empty(branch.shape, dtype=torch.float32, device=branch.device)
         begin: dict[str, torch.Tensor] = {"start": image.position}
         for layer in self._vision_layers:
-            h = self._layer_norm(x, branch, layer.norm1, reads(layer.qkv.weight), **begin)
+            h = ops.layer_norm(x, branch, layer.norm1, reads(layer.qkv.weight), **begin)
             begin = {}
             qkv = ops.linear(h, layer.qkv.weight, layer.qkv.bias)
             q, k, v = qkv.view(-1, tokens, 3, layer.heads, qkv.shape[1] // layer.heads // 3).unbind(
@@ -74,25 +74,12 @@ class FusedFlow:
             )
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2)).flatten(0, 1)
             branch = ops.branch(y, layer.output.weight, layer.output.bias)
-            h = self._layer_norm(x, branch, layer.norm2, reads(layer.up.weight))
+            h = ops.layer_norm(x, branch, layer.norm2, reads(layer.up.weight))
             h = ops.linear(h, layer.up.weight, layer.up.bias, "gelu_tanh")
             branch = ops.branch(h, layer.down.weight, layer.down.bias)
-        h = self._layer_norm(x, branch, image.norm, model.projector.weight.dtype, **begin)
+        h = ops.layer_norm(x, branch, image.norm, model.projector.weight.dtype, **begin)
         h = ops.linear(h, model.projector.weight, model.projector.bias)
         return h.view(batch, cameras, tokens, -1)
-
-    def _layer_norm(
-        self,
-        x: torch.Tensor,
-        branch: torch.Tensor,
-        norm: torch.nn.LayerNorm,
-        dtype: torch.dtype,
-        **options: torch.Tensor,
-    ) -> torch.Tensor:
-        return self.operators.add_norm(
-            x, branch, kind="layer", eps=norm.eps, dtype=dtype, scale=norm.weight, shift=norm.bias,
-            **options,
-        )  # fmt: skip
 
     def prefix(self, inputs: Inputs, features: torch.Tensor) -> FusedPrefix:
         model, config, ops = self.model, self.model.config, self.operators

@@ -106,32 +106,21 @@ class FusedSmolVla:
         branch = ops.linear(patches.flatten(0, 1), patch.weight.flatten(1), patch.bias)
         x = torch.empty(branch.shape, dtype=torch.float32, device=branch.device)
         begin: dict[str, torch.Tensor] = {"start": place.weight}
+        dtype = tower.post_layernorm.weight.dtype
         for layer, (qkv, bias) in zip(tower.encoder.layers, self._vision, strict=True):
-            h = self._layer_norm(x, branch, layer.layer_norm1, **begin)
+            h = ops.layer_norm(x, branch, layer.layer_norm1, dtype, **begin)
             begin = {}
             y = ops.linear(h, qkv, bias).view(-1, tokens, 3, heads, h.shape[1] // heads)
             q, k, v = y.unbind(2)
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2)).flatten(0, 1)
             branch = ops.linear(y, layer.self_attn.out_proj.weight, layer.self_attn.out_proj.bias)
-            h = self._layer_norm(x, branch, layer.layer_norm2)
+            h = ops.layer_norm(x, branch, layer.layer_norm2, dtype)
             h = ops.linear(h, layer.mlp.fc1.weight, layer.mlp.fc1.bias, "gelu_tanh")
             branch = ops.linear(h, layer.mlp.fc2.weight, layer.mlp.fc2.bias)
-        h = self._layer_norm(x, branch, tower.post_layernorm, order=self._order, **begin)
+        h = ops.layer_norm(x, branch, tower.post_layernorm, dtype, order=self._order, **begin)
         last = cast(torch.nn.Linear, model.connector.modality_projection["proj"])
         y = ops.linear(h.view(-1, last.in_features), last.weight)
         return y.view(len(inputs.images), len(inputs.images[0]), -1, last.out_features)
-
-    def _layer_norm(
-        self,
-        x: torch.Tensor,
-        branch: torch.Tensor,
-        norm: torch.nn.LayerNorm,
-        **options: torch.Tensor,
-    ) -> torch.Tensor:
-        return self.operators.add_norm(
-            x, branch, kind="layer", eps=norm.eps, dtype=norm.weight.dtype, scale=norm.weight,
-            shift=norm.bias, **options,
-        )  # fmt: skip
 
     def prefix(self, inputs: SmolVlaInputs, features: torch.Tensor) -> FusedPrefix:
         """features: of ``vision``."""
