@@ -25,9 +25,10 @@ from torch.nn import functional as F
 from phyai_ros.engine.types import PolicyError
 
 _log = logging.getLogger(__name__)
-E4M3 = torch.float8_e4m3fn
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 MOST = 448.0
 """E4M3's largest number."""
+LARGEST_E5M2 = 57344.0
 
 
 class _Emulated:
@@ -71,6 +72,11 @@ def quantize_rows(x: torch.Tensor) -> QuantizedRows:
     most = wide.abs().amax(-1)
     scale = torch.where(most == 0, torch.ones_like(most), most / MOST)
     return QuantizedRows((wide / scale[:, None]).to(E4M3), scale)
+
+
+def in_e5m2(x: torch.Tensor) -> torch.Tensor:
+    """x -> the nearest E5M2 numbers, of no scale; what is more than the largest is the largest."""
+    return x.float().clamp(-LARGEST_E5M2, LARGEST_E5M2).to(E5M2)
 
 
 class QuantizedWeight(_Emulated):

@@ -211,6 +211,19 @@ inline u32 e4m3(float f) {
   if (steps >= 16) steps /= 2, e++;
   return sign | (u32)(steps < 8 ? steps : (e + 7) << 3 | (steps - 8));
 }
+// The same with a bit less of the fraction and one more of the exponent; the largest is 57344.
+inline u32 e5m2(float f) {
+  if (std::isnan(f)) return 0x7f;
+  const u32 sign = std::signbit(f) ? 128 : 0;
+  f = std::fabs(f);
+  if (f >= 57344.0f) return sign | 0x7b;
+  int e;
+  std::frexp(f, &e);
+  e = std::max(e - 1, -14);
+  int steps = (int)std::nearbyint(std::ldexp(f, 2 - e));  // of 2^(e - 2)
+  if (steps >= 8) steps /= 2, e++;
+  return sign | (u32)(steps < 4 ? steps : (e + 15) << 2 | (steps - 4));
+}
 #if FP8
 const u32 kDepth = 32;
 inline float from_e4m3(u8 x) {

@@ -73,6 +73,9 @@ inline u32 larger(u32 a, u32 b) {
 inline u32 pack4(float a, float b, float c, float d) {
   return gpu::e4m3(a) | gpu::e4m3(b) << 8 | gpu::e4m3(c) << 16 | gpu::e4m3(d) << 24;
 }
+inline u32 pack_e5m2(float a, float b, float c, float d) {
+  return gpu::e5m2(a) | gpu::e5m2(b) << 8 | gpu::e5m2(c) << 16 | gpu::e5m2(d) << 24;
+}
 inline u32 upper4(u32 ab, u32 cd) {
   return (ab >> 8 & 255) | (ab >> 24) << 8 | (cd >> 8 & 255) << 16 | (cd >> 24) << 24;
 }

@@ -62,6 +62,7 @@ def test_residual_products(rand, form):
         product.Form(256, 256, 2, 2, 32, "gated", "rms", "gelu_tanh"),
         product.Form(320, 256, 2, 1, 32, "rope", "rms", d=64, heads=3, kv=1),
         product.Form(96, 768, 3, 2, 24, "residual"),
+        product.Form(96, 768, 3, 2, 24, "residual", late=True),
     ],
     ids=str,
 )

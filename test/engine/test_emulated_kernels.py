@@ -9,7 +9,7 @@ from emulated_gpu import emulated, needs_compiler
 
 from phyai_ros.engine.kernels import attention, gated_product, prefix_attention
 from phyai_ros.engine.kernels.gated_linear import reference
-from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
+from phyai_ros.engine.quantize import E5M2, QuantizedWeight, in_e5m2, quantize_rows
 
 pytestmark = [needs_compiler, pytest.mark.slow]
 __all__ = ["emulated"]
@@ -71,3 +71,21 @@ def test_gated_product_of_e4m3(emulated, cluster):
     found = gated_product.fused_fp8(x, weight, "gelu_tanh", form=form)
     expected = gated_product.reference_fp8(x, weight, "gelu_tanh")
     nearness.check(found, expected, TOLERANCE[torch.bfloat16])
+
+
+@pytest.mark.parametrize(("form", "rows"), [((1, 0), 203), ((2, 1), 203), ((2, 0), 136)], ids=str)
+def test_gated_product_that_leaves_e5m2(emulated, form, rows):
+    """Numbers of every size that E5M2 has, but halfway between two neighbours, where the order of a
+    sum decides; what is more than the largest is the largest."""
+    x = quantize_rows(torch.randn(rows, 768) * 10.0 ** (4 * torch.rand(rows, 1) - 2))
+    weight = QuantizedWeight.of(torch.randn(1024, 768) * 2.0 ** (8 * torch.rand(1024, 1) - 6))
+    found = gated_product.fused_fp8(
+        x, weight, "gelu_tanh", form=gated_product.Form(*form), leaves=E5M2
+    )
+    expected = in_e5m2(gated_product.reference_fp8(x, weight, "gelu_tanh"))
+    assert found.dtype == E5M2
+    same = found.view(torch.uint8) == expected.view(torch.uint8)
+    assert same.float().mean() > 0.999
+    nearest = (found.double() - expected.double()).abs() <= 0.26 * expected.double().abs() + 2e-5
+    assert nearest.all()
+    assert expected.double().abs().max() == 57344.0

@@ -53,7 +53,7 @@ class Form:
     only where both together have no more than a multiprocessor's 65536. fp8: W is E4M3, and what it
     multiplies, halves, becomes E5M2 in the kernel's registers. takes: of these, "" or "bytes": it
     is E5M2 already (``in_bytes``). leaves: "" or "bytes", of what "residual" and "gated" leave for
-    the next product.
+    the next product. late: the next launch may start behind this one's products, not before them.
     """
 
     n: int
@@ -71,6 +71,7 @@ class Form:
     fp8: bool = False
     takes: str = ""
     leaves: str = ""
+    late: bool = False
 
     @property
     def ranks(self) -> int:
@@ -131,7 +132,7 @@ def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cu
             "NORM": _NORMS[form.norm],
             "EPILOGUE": _EPILOGUES[form.epilogue], "ACTIVATION": _ACTIVATIONS[form.activation],
             "D": form.d, "HEADS": form.heads, "KV": form.kv, "BF16": int(dtype == torch.bfloat16),
-            "PDL": int(dependent), "REGISTERS": form.registers,
+            "PDL": int(dependent), "REGISTERS": form.registers, "LATE": int(form.late),
         },
         cluster=form.blocks, threads=128 * form.groups, shared=form.shared(),
         products=(product(2 * form.half, fp8=form.fp8, e5m2=form.fp8),),

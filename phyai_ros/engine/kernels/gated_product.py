@@ -16,9 +16,9 @@ from functools import lru_cache
 import torch
 
 from phyai_ros.engine.kernels import _cuda, gated_activation
-from phyai_ros.engine.kernels._tiles import lines_map
+from phyai_ros.engine.kernels._tiles import evens_map, lines_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
+from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, QuantizedWeight
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
 _THREADS, _READERS, _LINE, _MOST_COLUMNS, _MOST_PLACES = 384, 2, 128, 208, 6
@@ -50,9 +50,10 @@ class _Given(ctypes.Structure):
 
 @dataclass(frozen=True)
 class _Tile:
-    """columns: rows of x."""
+    """columns: rows of x. bytes: of a number of the result."""
 
     columns: int
+    bytes: int = 2
 
     @property
     def place(self) -> int:
@@ -70,7 +71,7 @@ class _Tile:
 
     @property
     def _rest(self) -> int:
-        return self.columns * _CHANNELS * 2 + _BARRIERS
+        return self.columns * _CHANNELS * self.bytes + _BARRIERS
 
     def first(self, form: Form) -> int:
         """Rows of x that the first block of a cluster brings: whole eights, as swizzles repeat."""
@@ -111,7 +112,7 @@ def _kernel(
         {
             "COLUMNS": tile.columns, "FIRST": tile.first(form), "PLACES": tile.places,
             "CLUSTER": form.cluster, "LAG": form.lag, "SILU": int(activation == "silu"),
-            "FP8": int(eight), "BF16": int(dtype != torch.float16), "PDL": int(dependent),
+            "FP8": int(eight), "BYTES": int(tile.bytes == 1), "BF16": int(dtype != torch.float16), "PDL": int(dependent),
         },
         cluster=form.cluster, threads=_THREADS, shared=tile.shared,
         products=(product(tile.columns, a_shared=True, fp8=eight),),
@@ -138,11 +139,14 @@ def fused_fp8(
     activation: str,
     *,
     form: Form,
+    leaves: torch.dtype = torch.bfloat16,
     dependent: bool = False,
 ) -> torch.Tensor:
-    """``fused`` of E4M3 numbers, whose sums are left to the tensor cores; bfloat16 [M, N]. The twin
-    is ``reference_fp8``."""
-    return _launch(x.values, weight.values, activation, form, dependent, x.scale, weight.exponents)
+    """``fused`` of E4M3 numbers, whose sums are left to the tensor cores. leaves: bfloat16 or E5M2,
+    of the result [M, N]. The twin is ``reference_fp8``, rounded so."""
+    return _launch(
+        x.values, weight.values, activation, form, dependent, x.scale, weight.exponents, leaves
+    )
 
 
 def reference_fp8(x: QuantizedRows, weight: QuantizedWeight, activation: str) -> torch.Tensor:
@@ -154,6 +158,7 @@ def reference_fp8(x: QuantizedRows, weight: QuantizedWeight, activation: str) ->
 def _launch(
     x: torch.Tensor, weight: torch.Tensor, activation: str, form: Form, dependent: bool,
     factors: torch.Tensor | None = None, exponents: torch.Tensor | None = None,
+    leaves: torch.dtype | None = None,
 ) -> torch.Tensor:  # fmt: skip
     if not fits(x, weight) or activation not in ("gelu_tanh", "silu"):
         raise ValueError(
@@ -161,13 +166,13 @@ def _launch(
         )
     (m, k), n, eight = x.shape, weight.shape[0] // 2, x.dtype == E4M3
     columns, across = columns_of(m, _MOST_SCALED if eight else _MOST_COLUMNS)
-    tile = _Tile(columns)
-    first = tile.first(form)
-    out = torch.empty(m, n, dtype=torch.bfloat16 if eight else x.dtype, device=x.device)
+    out = torch.empty(m, n, dtype=leaves or x.dtype, device=x.device)
+    tile = _Tile(columns, out.element_size())
+    first, brings = tile.first(form), evens_map if tile.bytes == 1 else lines_map
     tiles = n // (_CHANNELS * form.cluster) * across
     given = _Given(
-        lines_map(weight, _CHANNELS), lines_map(x, first),
-        lines_map(x, columns - first or first), lines_map(out, columns),
+        brings(weight, _CHANNELS), lines_map(x, first),
+        lines_map(x, columns - first or first), lines_map(out, columns, 64 * tile.bytes),
         _cuda.address(factors), _cuda.address(exponents), m, n,
         k * x.element_size() // _LINE, across, tiles,
     )  # fmt: skip

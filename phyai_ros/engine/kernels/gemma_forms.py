@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -27,6 +27,9 @@ _FP8_SHAPES = {
     "gated": ((1, 4, 32, 128), (1, 1, 32)),
 }
 """The same of E4M3 weights."""
+_LATE: frozenset[str] = frozenset()
+_FP8_LATE: frozenset[str] = frozenset()
+"""Of a layer's weights, whose launches are ``Form.late``; of 16 bits, and of E4M3."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,12 @@ def forms(layer: Layer, heads: int) -> tuple[Form, Form, Form, Form] | None:
         d, 1, ROWS, first.dtype, first.device
     ):
         return None
-    found = (
-        form(layer.qkv, "rope", d=d, heads=heads),
-        form(layer.output, "residual", attended=True),
-        form(layer.gate_up, "gated"),
-        form(layer.down, "residual"),
-    )
-    return None if None in found else found  # type: ignore[return-value]
+    found = {
+        "qkv": form(layer.qkv, "rope", d=d, heads=heads),
+        "output": form(layer.output, "residual", attended=True),
+        "gate_up": form(layer.gate_up, "gated"),
+        "down": form(layer.down, "residual"),
+    }
+    late = _FP8_LATE if fp8 else _LATE
+    made = [f and replace(f, late=name in late) for name, f in found.items()]
+    return None if None in made else tuple(made)  # type: ignore[return-value]

@@ -6,7 +6,8 @@
 // Defined outside, beside what ``join.cuh`` needs: N of W [N, K]; NORM, whether an RMS norm stands in
 // front, whose scale is in the operands; EPILOGUE and what it needs; FP8, whether W is E4M3, and what
 // it multiplies E5M2 (``e4m3.cuh``): BYTES, whether it comes so, and LEAVES, whether what the next
-// product reads is left so; REGISTERS of a thread.
+// product reads is left so; LATE, whether the next launch may start behind this one's products alone,
+// so that its weights do not come between these and their operands; REGISTERS of a thread.
 
 #define ROPE 1      // packed: HEADS heads of queries, KV of keys, KV of values, D columns each
 #define RESIDUAL 2  // x += gate (y + bias)
@@ -121,7 +122,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
       fetch_box(to + HALF * 128, &g.weights, column, column_of(tile, HALF / 8), bar);
     }
   }
-  next_may_start();
+  if (!LATE) next_may_start();
   cluster_arrive_relaxed();  // barriers are made, and nothing else was written
   // What the kernels in front do not write.
   Float2 bias[OWN], channel[OWN];
@@ -208,6 +209,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) cluster_product(const __grid_c
     }
     if (EACH || piece == PIECES - 1) products_commit();
   }
+  if (LATE) next_may_start();
 #if NORM
 #pragma unroll
   for (int h = 0; h < 2; h++) mine[h] = quad_sum(mine[h]);

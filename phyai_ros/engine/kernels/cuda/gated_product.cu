@@ -11,16 +11,19 @@
 // that one multiplies while the other makes its activations.
 //
 // E4M3 numbers (FP8) have a factor a row of x and a power of two a row of weights. The tensor cores'
-// registers hold about 14 bits of their sums, where the numbers themselves hold four.
+// registers hold about 14 bits of their sums, where the numbers themselves hold four. They may leave
+// E5M2 (BYTES), whose rows need no factor: then of each sixteen channels the even ones are brought in
+// front of the odd ones, so that a lane has two that are neighbours.
 //
 // Defined outside: COLUMNS (a multiple of 8, 208 at most), FIRST (of them, those that block 0 of a
-// cluster brings, a multiple of 8), PLACES in the ring, CLUSTER (1 or 2), SILU, LAG, FP8.
+// cluster brings, a multiple of 8), PLACES in the ring, CLUSTER (1 or 2), SILU, LAG, FP8, BYTES.
 
 #define DEPTH (FP8 ? 128 : 64)  // of a step: 128 bytes
 #define CHANNELS (READERS * 64)
 #define WEIGHT_BYTES (2 * CHANNELS * 128)
 #define PLACE_BYTES (WEIGHT_BYTES + COLUMNS * 128)
-#define OUT_BYTES (COLUMNS * 128)  // of a warpgroup's channels
+#define OUT_LINE (BYTES ? 64 : 128)
+#define OUT_BYTES (COLUMNS * OUT_LINE)  // of a warpgroup's channels
 #define OUTS (PLACES * PLACE_BYTES)
 #define BARS (OUTS + READERS * OUT_BYTES)
 
@@ -29,7 +32,7 @@ static_assert(FIRST % 8 == 0 && FIRST <= COLUMNS, "boxes begin where their swizz
 static_assert(LAG < PLACES, "the other warpgroup is waited for");
 
 struct Given {
-  TensorMap weight;       // [2 x channels, depth], boxes of CHANNELS x DEPTH
+  TensorMap weight;       // [2 x channels, depth], boxes of CHANNELS x DEPTH; BYTES: evens, odds
   TensorMap x, x_rest;    // [rows, depth], boxes of FIRST and of COLUMNS - FIRST rows
   TensorMap out;          // [rows, channels], boxes of COLUMNS x 64
   const float* factors;   // FP8: [rows]
@@ -50,6 +53,13 @@ struct Block {
   DEV u32 row(u32 t, u32 across) const { return t % across * COLUMNS; }
 };
 
+DEV void bring_weights(u32 to, const Given& g, u32 column, u32 row, u32 full) {
+  if (BYTES)
+    fetch_head(to, &g.weight, column, 0, 0, row / 16, full);
+  else
+    fetch_box(to, &g.weight, column, row, full);
+}
+
 DEV void bring(const Block& b, const Given& g) {
   others_done();
   Ring<PLACES> ring;
@@ -59,8 +69,8 @@ DEV void bring(const Block& b, const Given& g) {
       const u32 full = b.full(ring.place), weights = b.place(ring.place), x = weights + WEIGHT_BYTES;
       bar_wait(b.empty(ring.place), ring.parity ^ 1);
       bar_expect(full, PLACE_BYTES);
-      fetch_box(weights, &g.weight, k * DEPTH, channel, full);
-      fetch_box(weights + WEIGHT_BYTES / 2, &g.weight, k * DEPTH, g.channels + channel, full);
+      bring_weights(weights, g, k * DEPTH, channel, full);
+      bring_weights(weights + WEIGHT_BYTES / 2, g, k * DEPTH, g.channels + channel, full);
 #if CLUSTER == 2
       if (b.rank == 0)
         fetch_box_for(3, x, &g.x, k * DEPTH, row, full);
@@ -80,7 +90,7 @@ DEV void bring(const Block& b, const Given& g) {
 }
 
 // activation(gate) * up for two columns, with one reciprocal for both.
-DEV u32 activated(float gate0, float gate1, float up0, float up1) {
+DEV Float2 activated(float gate0, float gate1, float up0, float up1) {
 #if SILU
   float u0 = gate0 * -1.4426950408889634f, u1 = gate1 * -1.4426950408889634f;
 #else
@@ -90,43 +100,56 @@ DEV u32 activated(float gate0, float gate1, float up0, float up1) {
   // 2^60 stands for what is more: the product of two is finite, and the quotient is nothing.
   float d0 = 1.0f + exp2_(fminf(u0, 60.0f)), d1 = 1.0f + exp2_(fminf(u1, 60.0f));
   float inverse = reciprocal(d0 * d1);
-  return pack(gate0 * up0 * (d1 * inverse), gate1 * up1 * (d0 * inverse));
+  return {gate0 * up0 * (d1 * inverse), gate1 * up1 * (d0 * inverse)};
 }
 
 DEV float power(int exponent) { return __int_as_float((exponent + 127) << 23); }
 
 // What a lane's sums are multiplied by: its channel's gate and up; the rows of x.
 struct Scales {
-  const float* rows;  // from the tile's first on
-  u32 left;           // of them
   float gate, up;
-  DEV Scales(const Given& g, u32 channel, u32 row) {
+  DEV Scales(const Given& g, u32 channel) {
     if (!FP8) return;
-    rows = g.factors + row, left = g.rows - row;
     gate = power(g.exponents[channel]), up = power(g.exponents[g.channels + channel]);
   }
-  DEV u32 activated(const float* gates, const float* ups, u32 column) const {
+  DEV Float2 activated(const float* gates, const float* ups, const Float2& rows) const {
     if (!FP8) return ::activated(gates[0], gates[1], ups[0], ups[1]);
-    const float one = rows[column < left ? column : 0];
-    const float other = rows[column + 1 < left ? column + 1 : 0];
+    const float one = rows.v[0], other = rows.v[1];
     return ::activated(gates[0] * (gate * one), gates[1] * (gate * other), ups[0] * (up * one),
                        ups[1] * (up * other));
   }
 };
 
-// `count` groups of 8 columns from the j-th on, of this warp's `eight`-th eight of the warpgroup's
-// channels; gates and ups: where their sums begin.
-template <int count>
-DEV void put_groups(const float* gates, const float* ups, u32 j, u32 out, u32 eight,
-                    const Scales& scales) {
+// Factors of two rows of x, from the tile's first on; of those that there are not, some other's.
+DEV Float2 factors_of(const float* rows, u32 left, u32 column) {
+  if (!FP8) return {};
+  return {rows[column < left ? column : 0], rows[column + 1 < left ? column + 1 : 0]};
+}
+
+// `count` groups of 8 columns from the j-th on. gates, ups: all sums of this warp's 16 channels.
+// of_half(h, j): what the j-th group's two columns give of a lane's channel h.
+template <int count, typename OfHalf>
+DEV void put_groups(u32 j, u32 out, u32 warp, OfHalf of_half) {
   const u32 lane = threadIdx.x & 31, column = j * 8 + lane;
   u32 words[count];
+#if BYTES
 #pragma unroll
   for (u32 m = 0; m < count; m++) {
-    const u32 i = (j + m) * 4;
-    words[m] = scales.activated(gates + i, ups + i, (j + m) * 8 + (lane & 3) * 2);
+    const Float2 even = of_half(0, j + m), odd = of_half(1, j + m);
+    words[m] = pack_e5m2(even.v[0], odd.v[0], even.v[1], odd.v[1]);
   }
-  put_transposed<count>(out + column * 128 + ((eight ^ (column & 7)) << 4), words);
+  put_transposed<count>(out + column * 64 + ((warp ^ (column >> 1 & 3)) << 4), words);
+#else
+#pragma unroll
+  for (u32 h = 0; h < 2; h++) {
+#pragma unroll
+    for (u32 m = 0; m < count; m++) {
+      const Float2 two = of_half(h, j + m);
+      words[m] = pack(two.v[0], two.v[1]);
+    }
+    put_transposed<count>(out + column * 128 + ((warp * 2 + h ^ (column & 7)) << 4), words);
+  }
+#endif
 }
 
 // A warpgroup's products of one tile. brought: waits for the step's place and gives it; read: gives it
@@ -197,19 +220,17 @@ DEV void multiply_all(const Block& b, const Given& g, u32 group) {
     if (row < g.rows) {
       if (tid == 0) stores_read();
       meet(2 + group, WARPGROUP);  // the last tile's results have left
+      // Of a warp's 16 channels a lane has the r-th and the r + 8-th of those that were brought.
+      const u32 r = channel + warp * 16 + (lane >> 2) * (BYTES ? 2 : 1);
+      const Scales scales[2] = {{g, r}, {g, r + (BYTES ? 1 : 8)}};
+      auto of_half = [&](u32 h, u32 j) {
+        const Float2 rows = factors_of(g.factors + row, g.rows - row, j * 8 + (lane & 3) * 2);
+        return scales[h].activated(sum[0] + j * 4 + h * 2, sum[1] + j * 4 + h * 2, rows);
+      };
 #pragma unroll
-      for (u32 h = 0; h < 2; h++) {  // of 16 rows of sums, the first eight and the others
-        const u32 eight = warp * 2 + h;
-        const float *gates = sum[0] + h * 2, *ups = sum[1] + h * 2;
-        const Scales scales(g, channel + eight * 8 + (lane >> 2), row);
-#pragma unroll
-        for (u32 j = 0; j + 4 <= COLUMNS / 8; j += 4)
-          put_groups<4>(gates, ups, j, out, eight, scales);
-        if constexpr (COLUMNS / 8 & 2)
-          put_groups<2>(gates, ups, COLUMNS / 8 & ~3, out, eight, scales);
-        if constexpr (COLUMNS / 8 & 1)
-          put_groups<1>(gates, ups, COLUMNS / 8 - 1, out, eight, scales);
-      }
+      for (u32 j = 0; j + 4 <= COLUMNS / 8; j += 4) put_groups<4>(j, out, warp, of_half);
+      if constexpr (COLUMNS / 8 & 2) put_groups<2>(COLUMNS / 8 & ~3, out, warp, of_half);
+      if constexpr (COLUMNS / 8 & 1) put_groups<1>(COLUMNS / 8 - 1, out, warp, of_half);
       written_for_copies();
       meet(2 + group, WARPGROUP);
       if (tid == 0) store_box(&g.out, channel, row, out);
