@@ -2,7 +2,8 @@
 """FP8 weights (E4M3), and what they multiply: what both mean, in plain torch.
 
 A weight has one scale an output channel, a power of two, an activation one a row (a token); the
-largest magnitude comes to E4M3's largest number. Sums are float32. A ``QuantizedWeight`` stands
+largest magnitude comes to E4M3's largest number. Or an activation is E5M2, which needs no scale and
+has a bit less. Sums are float32. A ``QuantizedWeight`` stands
 where a linear layer's weight stood: plain torch products with it emulate in float32 what the fused
 operators compute (``kernels/fp8_*.py``), on any device. Kernels for one request's few rows in
 clusters multiply the same weights, and round the rows in a way of their own, which their twins
@@ -47,10 +48,11 @@ class _Emulated:
 
 @dataclass(frozen=True)
 class QuantizedRows(_Emulated):
-    """values E4M3 [M, K]; scale float32 [M]. Stands for values * scale[:, None]."""
+    """values E4M3 [M, K]; scale float32 [M]. Stands for values * scale[:, None]. Of E5M2 there is
+    no scale."""
 
     values: torch.Tensor
-    scale: torch.Tensor
+    scale: torch.Tensor | None
 
     @property
     def shape(self) -> torch.Size:
@@ -63,11 +65,15 @@ class QuantizedRows(_Emulated):
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         wide = torch.float64 if dtype == torch.float64 else torch.float32
-        return (self.values.to(wide) * self.scale.to(wide)[:, None]).to(dtype)
+        values = self.values.to(wide)
+        return (values if self.scale is None else values * self.scale.to(wide)[:, None]).to(dtype)
 
 
-def quantize_rows(x: torch.Tensor) -> QuantizedRows:
-    """x [M, K] -> the nearest E4M3 numbers under one scale a row. A row of zeros has scale 1."""
+def quantize_rows(x: torch.Tensor, rows: torch.dtype = E4M3) -> QuantizedRows:
+    """x [M, K] -> the nearest E4M3 numbers under one scale a row. A row of zeros has scale 1. Or
+    the nearest E5M2 numbers."""
+    if rows == E5M2:
+        return QuantizedRows(in_e5m2(x), None)
     wide = x.float()
     most = wide.abs().amax(-1)
     scale = torch.where(most == 0, torch.ones_like(most), most / MOST)
@@ -84,26 +90,35 @@ class QuantizedWeight(_Emulated):
     values * 2^exponents[:, None]. Powers of two round nothing, and a pass over a product reads one
     byte a channel.
 
-    dtype: what products with it give. What it multiplies is quantised too, a scale a row.
+    dtype: what products with it give. rows: of what it multiplies, which is quantised too: E4M3, a
+    scale a row, or E5M2.
     """
 
-    def __init__(self, values: torch.Tensor, exponents: torch.Tensor, dtype: torch.dtype) -> None:
-        self.values, self.exponents, self.dtype = values, exponents, dtype
+    def __init__(
+        self,
+        values: torch.Tensor,
+        exponents: torch.Tensor,
+        dtype: torch.dtype,
+        rows: torch.dtype = E4M3,
+    ) -> None:
+        self.values, self.exponents, self.dtype, self.rows = values, exponents, dtype, rows
         self.scale = torch.exp2(exponents.float())
 
     @classmethod
-    def of(cls, weight: torch.Tensor, dtype: torch.dtype | None = None) -> QuantizedWeight:
+    def of(
+        cls, weight: torch.Tensor, dtype: torch.dtype | None = None, rows: torch.dtype = E4M3
+    ) -> QuantizedWeight:
         """dtype: of what products with it give; None: the weight's own, but bfloat16 for float16,
         as the library has it."""
         if dtype is None:
             dtype = torch.bfloat16 if weight.dtype == torch.float16 else weight.dtype
         if weight.is_meta:
             exponents = torch.empty(weight.shape[0], dtype=torch.int8, device="meta")
-            return cls(torch.empty_like(weight, dtype=E4M3), exponents, dtype)
+            return cls(torch.empty_like(weight, dtype=E4M3), exponents, dtype, rows)
         wide = weight.detach().float()
         exponents = torch.frexp(wide.abs().amax(1) / MOST).exponent.clamp(-126, 126)
         values = torch.ldexp(wide, -exponents[:, None]).to(E4M3)
-        return cls(values, exponents.to(torch.int8), dtype)
+        return cls(values, exponents.to(torch.int8), dtype, rows)
 
     @property
     def shape(self) -> torch.Size:
@@ -118,7 +133,8 @@ class QuantizedWeight(_Emulated):
         return self.values.nbytes + self.exponents.nbytes + self.scale.nbytes
 
     def __getitem__(self, channels: slice) -> QuantizedWeight:
-        return QuantizedWeight(self.values[channels], self.exponents[channels], self.dtype)
+        taken = self.values[channels], self.exponents[channels]
+        return QuantizedWeight(*taken, self.dtype, self.rows)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return QuantizedRows(self.values, self.scale).dequantize(dtype)
@@ -132,33 +148,33 @@ def _linear(
         dtype, wide = weight.dtype, x.dequantize()
     else:
         dtype, wide = x.dtype, x.double() if x.dtype == torch.float64 else x.float()
-        wide = _Rounded.apply(wide.reshape(-1, wide.shape[-1])).view(wide.shape)
+        wide = _Rounded.apply(wide.reshape(-1, wide.shape[-1]), weight.rows).view(wide.shape)
     y = F.linear(wide, weight.dequantize(wide.dtype))
     return (y if bias is None else y + bias.to(y.dtype)).to(dtype)
 
 
 def _cat(weights: Any, dim: int = 0) -> QuantizedWeight:
     """Channels of several weights, one behind the other."""
-    dtypes = {w.dtype for w in weights}
-    if dim != 0 or len(dtypes) != 1:
+    kinds = {(w.dtype, w.rows) for w in weights}
+    if dim != 0 or len(kinds) != 1:
         raise ValueError("quantised weights of one dtype are joined along their channels alone")
     return QuantizedWeight(
         torch.cat([w.values for w in weights]), torch.cat([w.exponents for w in weights]),
-        dtypes.pop(),
+        *kinds.pop(),
     )  # fmt: skip
 
 
 class _Rounded(torch.autograd.Function):
-    """Rows as E4M3 has them. The gradient passes as if nothing were rounded: guidance
+    """Rows as E4M3, or E5M2, has them. The gradient passes as if nothing were rounded: guidance
     differentiates through the model."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return quantize_rows(x).dequantize(x.dtype)
+    def forward(ctx: Any, x: torch.Tensor, rows: torch.dtype) -> torch.Tensor:
+        return quantize_rows(x, rows).dequantize(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
 
 
 # -- models --------------------------------------------------------------------------------------
@@ -170,7 +186,9 @@ class Fp8Plan:
     not in FP8. A layer that none or several of them name is an error. casts: of those that are
     kept, pattern -> the dtype they come to: what runs once a load need not stay in float32. unread:
     layers whose weights inference never reads; they are given up. own: of ``rows``, those whose
-    products keep the weight's 16-bit dtype, where others give bfloat16.
+    products keep the weight's 16-bit dtype, where others give bfloat16. unscaled: of ``rows``,
+    those whose inputs are E5M2, which a kernel can leave that does not see whole rows, where
+    others' are E4M3 with a scale a row.
     """
 
     rows: tuple[str, ...]
@@ -178,6 +196,7 @@ class Fp8Plan:
     casts: Mapping[str, torch.dtype] = field(default_factory=dict)
     unread: str = r"(?!)"
     own: str = r"(?!)"
+    unscaled: str = r"(?!)"
 
     def kind(self, name: str) -> str:
         """ "rows" or "keeps"."""
@@ -208,7 +227,8 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
         if kind == "keeps" or isinstance(module.weight, QuantizedWeight):
             continue
         own = module.weight.dtype if re.fullmatch(plan.own, name) else None
-        made = QuantizedWeight.of(module.weight, own)
+        rows = E5M2 if re.fullmatch(plan.unscaled, name) else E4M3
+        made = QuantizedWeight.of(module.weight, own, rows)
         del module.weight
         module.weight = made  # type: ignore[assignment]
         count += 1
@@ -263,5 +283,5 @@ def asked(weight: torch.Tensor | QuantizedWeight) -> torch.Tensor:
 
 
 def reads(weight: torch.Tensor | QuantizedWeight) -> torch.dtype:
-    """What a product with this weight takes: E4M3 rows, or a dtype."""
-    return E4M3 if isinstance(weight, QuantizedWeight) else weight.dtype
+    """What a product with this weight takes: E4M3 or E5M2 rows, or a dtype."""
+    return weight.rows if isinstance(weight, QuantizedWeight) else weight.dtype

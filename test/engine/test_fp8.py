@@ -20,7 +20,7 @@ from phyai_ros.engine.models.paligemma.config import GEMMA_VARIANTS, FlowConfig,
 from phyai_ros.engine.models.pi0.model import Pi0
 from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.policy import load_policy
-from phyai_ros.engine.quantize import E4M3, Fp8Plan, QuantizedWeight, quantize_rows
+from phyai_ros.engine.quantize import E4M3, E5M2, Fp8Plan, QuantizedWeight, quantize_rows
 from phyai_ros.engine.types import PolicyError
 
 CPU = torch.device("cpu")
@@ -36,6 +36,19 @@ def test_a_number_is_rounded_to_its_nearest_neighbour():
     most = torch.maximum(x.abs() / 16, made.scale.double()[:, None] * 2.0**-10)
     assert (away <= 1.001 * most).all()
     assert not quantize_rows(torch.zeros(2, 8)).dequantize().any()
+
+
+def test_an_e5m2_number_has_no_scale():
+    x = torch.randn(5, 300).double() * torch.tensor([1e-3, 1.0, 1e2, 1e4, 1e6])[:, None]
+    made = quantize_rows(x, E5M2)
+    assert made.scale is None
+    away = (made.dequantize(torch.float64) - x.clamp(-57344, 57344)).abs()
+    # Half a step of a 2-bit mantissa, or of the subnormal numbers below 2^-14.
+    most = torch.maximum(x.abs() / 8, torch.tensor(2.0**-17))
+    assert (away <= 1.001 * most).all()
+    weight = QuantizedWeight.of(torch.randn(32, 300), rows=E5M2)
+    found = F.linear(x.float(), torch.cat([weight, weight])[32:])
+    torch.testing.assert_close(found, made.dequantize() @ weight.dequantize().t())
 
 
 def test_a_quantised_weight_stands_for_its_layer():
@@ -106,6 +119,8 @@ def test_what_reads_fp8_products_follows_them():
     assert isinstance(attention.qkv.weight, QuantizedWeight)
     assert isinstance(attention.output.weight, nn.Parameter)
     assert isinstance(model.image.layers[0].qkv.weight, nn.Parameter)
+    assert attention.qkv.weight.rows == E4M3
+    assert model.language.layers[0].mlp.down.weight.rows == E5M2
     down = model.expert.layers[0].mlp.down.weight
     assert isinstance(down, QuantizedWeight)
     assert down.dtype == torch.float16  # as clusters and keys and values have it

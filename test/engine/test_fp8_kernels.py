@@ -12,7 +12,7 @@ from phyai_ros.engine.kernels import (
     fp8_rows,
     rope_cache,
 )
-from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
+from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, quantize_rows
 
 CUDA = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 9)
 DEVICE = torch.device("cuda" if CUDA else "cpu")
@@ -50,6 +50,25 @@ def test_fp8_rows(rand, dependent, scaled, gated):
     check_rows(found, fp8_rows.reference(x, bias, "gelu_tanh", gated=gated))
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_rows_of_no_scale(rand, scaled):
+    """What is more than E5M2's largest is that; all else its nearest neighbour, but for numbers
+    halfway between two."""
+    rows, width = 9, 200
+    x = rand(rows, 2 * width, scale=3.0)
+    x[0] *= 1e4
+    if scaled:
+        columns = rand(2 * width).round().to(torch.int8)
+        x = fp8_rows.Product(x, rand(rows).abs() + 0.1, columns)
+    found = fp8_rows.fused(x, None, "gelu_tanh", gated=True, rows=E5M2)
+    expected = fp8_rows.reference(x, None, "gelu_tanh", gated=True, rows=E5M2)
+    assert found.scale is None
+    assert found.values.dtype == E5M2
+    assert expected.values.double().abs().max() == 57344.0
+    same = found.values.view(torch.uint8) == expected.values.view(torch.uint8)
+    assert same.float().mean() > (0.9 if _triton.INTERPRETED else 0.98)
+
+
 def test_a_row_of_zeros_stays_zero(rand):
     x = rand(3, 64)
     x[1] = 0
@@ -59,7 +78,7 @@ def test_a_row_of_zeros_stays_zero(rand):
 
 
 @pytest.mark.parametrize("dependent", DEPENDENT)
-@pytest.mark.parametrize("branch", ["none", "plain", "parts", "scaled"])
+@pytest.mark.parametrize("branch", ["none", "plain", "parts", "scaled", "columns"])
 @pytest.mark.parametrize("dtype", [*HALF, E4M3])
 @pytest.mark.parametrize(("kind", "extras"), [("rms", "s"), ("layer", "bst"), ("rms", "gst")])
 def test_fp8_norm(rand, dependent, branch, dtype, kind, extras):
@@ -70,6 +89,7 @@ def test_fp8_norm(rand, dependent, branch, dtype, kind, extras):
         "plain": rand(rows, width, dtype=torch.float16),
         "parts": rand(2, rows, width),
         "scaled": fp8_rows.Product(rand(rows, width), rand(rows).abs(), rand(width).abs()),
+        "columns": fp8_rows.Product(rand(rows, width), None, rand(width).abs()),
     }[branch]
     vectors = {
         name: rand(width)

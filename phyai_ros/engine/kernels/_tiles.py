@@ -12,7 +12,9 @@ import torch
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._cuda import TensorMap
 
-_TYPES = {torch.float8_e4m3fn: 0, torch.float8_e5m2: 0, torch.float16: 6, torch.bfloat16: 9}  # CUtensorMapDataType
+_TYPES = {  # CUtensorMapDataType
+    torch.float8_e4m3fn: 0, torch.float8_e5m2: 0, torch.float16: 6, torch.bfloat16: 9,
+}  # fmt: skip
 _SWIZZLES, _L2_256 = {32: 1, 64: 2, 128: 3}, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 
@@ -25,8 +27,8 @@ def lines_map(matrix: torch.Tensor, rows: int, line: int = 128) -> TensorMap:
 
 def evens_map(matrix: torch.Tensor, rows: int) -> TensorMap:
     """``lines_map`` of a matrix of whole sixteens of rows, whose boxes of ``rows``, sixteens too,
-    have of each the even ones in front of the odd ones: four axes, columns, rows two apart, the two,
-    sixteens."""
+    have of each the even ones in front of the odd ones: four axes, columns, rows two apart, the
+    two, sixteens."""
     (n, k), line = matrix.shape, matrix.stride(0)
     box = (128 // matrix.element_size(), 8, 2, rows // 16)
     return _encoded(matrix, (k, 8, 2, n // 16), (2 * line, line, 16 * line), box, 128)

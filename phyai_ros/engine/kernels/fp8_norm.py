@@ -47,8 +47,9 @@ def fp8_norm_kernel(
     x_ptr, branch_ptr, rows_ptr, columns_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
     out_scale_ptr, start_ptr, ahead_ptr, rows, width, starts,
     ahead_count, ahead_row, ahead_stride, eps,
-    PARTS: tl.constexpr, SCALED: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr,
-    HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr, HAS_START: tl.constexpr,
+    PARTS: tl.constexpr, SCALED: tl.constexpr, HAS_ROWS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr, HAS_SCALE: tl.constexpr,
+    HAS_SHIFT: tl.constexpr, HAS_START: tl.constexpr,
     RMS: tl.constexpr, QUANTISED: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
     SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
@@ -81,7 +82,9 @@ def fp8_norm_kernel(
             here = branch_ptr + part * rows * width + row * width + at
             branch += tl.load(here, mask=inside, other=0.0).to(tl.float32)
         if SCALED:
-            branch *= tl.load(rows_ptr + row) * columns
+            branch *= columns
+        if HAS_ROWS:
+            branch *= tl.load(rows_ptr + row)
         if HAS_BIAS:
             branch += bias
         if HAS_GATE:
@@ -128,18 +131,21 @@ def fused(
     values = branch.values if isinstance(branch, Product) else branch
     if isinstance(branch, Product) and bias is None:
         bias = branch.bias
-    scales = (branch.rows, branch.columns) if isinstance(branch, Product) else (x, x)
+    product = branch if isinstance(branch, Product) else None
+    factors = None if product is None else product.rows
     parts = 0 if values is None else values.shape[0] if values.ndim == 3 else 1
     block, asked = power_of_two(width), Ahead.of(ahead, rows, x)
     options = {"launch_pdl": True} if dependent else {}
     fp8_norm_kernel[(rows,)](
-        x, values if values is not None else x, *scales, bias if bias is not None else x,
+        x, values if values is not None else x, x if factors is None else factors,
+        x if product is None else product.columns, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
         shift if shift is not None else x, out, out_scale,
         start if start is not None else x, asked.weight,
         rows, width, rows if start is None else len(start),
         asked.lines, asked.a_row, asked.stride, eps,
-        PARTS=parts, SCALED=isinstance(branch, Product), HAS_BIAS=bias is not None,
+        PARTS=parts, SCALED=product is not None, HAS_ROWS=factors is not None,
+        HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
         HAS_START=start is not None, RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block,
         **asked.constants, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,

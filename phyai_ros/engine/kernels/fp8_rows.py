@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Passes that leave E4M3 rows, each with its scale, where the next product reads them.
+"""Passes that leave E4M3 rows, each with its scale, where the next product reads them; or E5M2.
 
 A program has a whole row in registers, so its largest magnitude costs no second pass. Inputs may be
 a raw product of E4M3 numbers, whose scales are then applied here: value * rows[m] * columns[n].
@@ -14,15 +14,16 @@ import torch
 from phyai_ros.engine.kernels import gated_activation
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
 from phyai_ros.engine.kernels.skinny_linear import _activate, activate
-from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
+from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, quantize_rows
 
 
 class Product(NamedTuple):
-    """A product before its scales: values [M, N]; rows float32 [M]; columns [N], factors in float32
-    or exponents of two in int8; bias [N]. Stands for values * rows[:, None] * columns + bias."""
+    """A product before its scales: values [M, N]; rows float32 [M], or None; columns [N], factors
+    in float32 or exponents of two in int8; bias [N]. Stands for values * rows[:, None] * columns +
+    bias."""
 
     values: torch.Tensor
-    rows: torch.Tensor
+    rows: torch.Tensor | None
     columns: torch.Tensor
     bias: torch.Tensor | None = None
 
@@ -31,7 +32,8 @@ class Product(NamedTuple):
         wide = torch.float64 if self.values.dtype == torch.float64 else torch.float32
         columns = self.columns.to(wide)
         columns = torch.exp2(columns) if self.columns.dtype == torch.int8 else columns
-        return self.values.to(wide) * self.rows.to(wide)[:, None] * columns
+        values = self.values.to(wide)
+        return (values if self.rows is None else values * self.rows.to(wide)[:, None]) * columns
 
 
 def reference(
@@ -40,17 +42,18 @@ def reference(
     activation: str = "",
     *,
     gated: bool = False,
+    rows: torch.dtype = E4M3,
 ) -> QuantizedRows:
     """x [M, N] -> activation(x + bias) quantised, [M, N]; with ``gated`` x [M, 2 N] ->
-    activation(gate) * up, [M, N]."""
+    activation(gate) * up, [M, N]. rows: E4M3, or E5M2."""
     y = x.scaled() if isinstance(x, Product) else x
     bias = x.bias if isinstance(x, Product) and bias is None else bias
     y = y if y.dtype == torch.float64 else y.float()
     if bias is not None:
         y = y + bias.to(y.dtype)
     if gated:
-        return quantize_rows(gated_activation.reference(y, activation))
-    return quantize_rows(activate(y, activation))
+        return quantize_rows(gated_activation.reference(y, activation), rows)
+    return quantize_rows(activate(y, activation), rows)
 
 
 @jit
@@ -76,7 +79,7 @@ def _quantise(y, out_ptr, scale_ptr, row, N, at, inside, factor):
 def fp8_rows_kernel(
     x_ptr, rows_ptr, columns_ptr, bias_ptr, out_ptr, scale_ptr, N,
     BLOCK: tl.constexpr, SCALED: tl.constexpr, HAS_BIAS: tl.constexpr,
-    ACTIVATION: tl.constexpr, GATED: tl.constexpr, PDL: tl.constexpr,
+    ACTIVATION: tl.constexpr, GATED: tl.constexpr, PLAIN: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -102,7 +105,11 @@ def fp8_rows_kernel(
         if SCALED:
             y *= _factors(columns_ptr + N + at, inside)
             rest = factor
-    _quantise(y, out_ptr, scale_ptr, row, N, at, inside, rest)
+    if PLAIN:  # E5M2
+        y = tl.minimum(tl.maximum(y * rest, -57344.0), 57344.0)
+        tl.store(out_ptr + row * N + at, y.to(out_ptr.dtype.element_ty), mask=inside)
+    else:
+        _quantise(y, out_ptr, scale_ptr, row, N, at, inside, rest)
 
 
 def fused(
@@ -111,6 +118,7 @@ def fused(
     activation: str = "",
     *,
     gated: bool = False,
+    rows: torch.dtype = E4M3,
     dependent: bool = False,
 ) -> QuantizedRows:
     """``reference`` in one launch; contiguous."""
@@ -118,14 +126,16 @@ def fused(
     if isinstance(x, Product) and bias is None:
         bias = x.bias
     m, n = values.shape[0], values.shape[1] // (2 if gated else 1)
-    out = torch.empty(m, n, dtype=E4M3, device=values.device)
-    scale = torch.empty(m, dtype=torch.float32, device=values.device)
+    out = torch.empty(m, n, dtype=rows, device=values.device)
+    plain = rows == E5M2
+    scale = torch.empty(0 if plain else m, dtype=torch.float32, device=values.device)
     block = power_of_two(n)
     options = {"launch_pdl": True} if dependent else {}
     scales = (x.rows, x.columns) if isinstance(x, Product) else (values, values)
     fp8_rows_kernel[(m,)](
         values, *scales, values if bias is None else bias, out, scale, n, BLOCK=block,
         SCALED=isinstance(x, Product), HAS_BIAS=bias is not None, ACTIVATION=activation,
-        GATED=gated, PDL=dependent, num_warps=max(4, min(16, block // 1024)), **options,
+        GATED=gated, PLAIN=plain, PDL=dependent, num_warps=max(4, min(16, block // 1024)),
+        **options,
     )  # fmt: skip
-    return QuantizedRows(out, scale)
+    return QuantizedRows(out, None if plain else scale)

@@ -18,7 +18,7 @@ import torch
 from phyai_ros.engine.kernels import _cuda, gated_activation
 from phyai_ros.engine.kernels._tiles import evens_map, lines_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, QuantizedWeight
+from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
 _THREADS, _READERS, _LINE, _MOST_COLUMNS, _MOST_PLACES = 384, 2, 128, 208, 6
@@ -112,7 +112,8 @@ def _kernel(
         {
             "COLUMNS": tile.columns, "FIRST": tile.first(form), "PLACES": tile.places,
             "CLUSTER": form.cluster, "LAG": form.lag, "SILU": int(activation == "silu"),
-            "FP8": int(eight), "BYTES": int(tile.bytes == 1), "BF16": int(dtype != torch.float16), "PDL": int(dependent),
+            "FP8": int(eight), "BYTES": int(tile.bytes == 1), "BF16": int(dtype != torch.float16),
+            "PDL": int(dependent),
         },
         cluster=form.cluster, threads=_THREADS, shared=tile.shared,
         products=(product(tile.columns, a_shared=True, fp8=eight),),

@@ -145,6 +145,7 @@ def fused(
     cos and sin, and a request's rows are contiguous; so is the rest."""
     batch, kv, _, d = key.shape
     product = y if isinstance(y, Product) else None
+    assert product is None or product.rows is not None, "of E5M2 rows none is rotated"
     y = y.values if isinstance(y, Product) else y
     rows = y.shape[-2]
     length = rows // batch

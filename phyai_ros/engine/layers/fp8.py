@@ -5,8 +5,9 @@ E4M3 rows times an E4M3 weight, by the library, or gated by a kernel of ours (``
 multiplies fastest without scales; raw products leave them to whoever reads the product, and their
 sums to the tensor cores, whose registers hold about 14 bits of them: a product's error is 1.0e-3,
 that of its rounded inputs 2.2e-2. An operator with an activation feeds a product, so what it gives
-is quantised as well. Experts in clusters take the weights without these operators
-(``kernels/gemma_expert.py``, ``kernels/dit_layers.py``).
+is quantised as well, to E5M2 where the reader takes that: the gated kernel leaves it by itself.
+Experts in clusters take the weights without these operators (``kernels/gemma_expert.py``,
+``kernels/dit_layers.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from phyai_ros.engine.kernels import fp8_norm, fp8_rows
 from phyai_ros.engine.kernels.fp8_rows import Product
 from phyai_ros.engine.layers.operators import LIBRARY, Operators
 from phyai_ros.engine.layers.select import FastOperators, select
-from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
+from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, QuantizedWeight
 
 Rows = Any
 """A tensor or ``QuantizedRows``."""
@@ -55,7 +56,7 @@ class Fp8Operators(FastOperators):
             return super().linear(x, weight, bias, activation)
         if activation:
             return self._activated(self._raw(x, weight, bias), activation)
-        return self._scaled(self._rows(x), weight, bias)
+        return self._scaled(self._rows(x, weight), weight, bias)
 
     def branch(self, x: Rows, weight: Weight, bias: torch.Tensor | None = None) -> Any:
         if not isinstance(weight, QuantizedWeight):
@@ -65,20 +66,28 @@ class Fp8Operators(FastOperators):
     def gated_linear(self, x: Rows, weight: Weight, activation: str) -> Rows:
         if not isinstance(weight, QuantizedWeight):
             return super().gated_linear(x, weight, activation)
-        return self._gated_rows(self._rows(x), weight, activation)
+        return self._gated_rows(self._rows(x, weight), weight, activation)
+
+    def gated_branch(self, x: Rows, gate_up: Weight, down: Weight, activation: str) -> Any:
+        if not (isinstance(gate_up, QuantizedWeight) and isinstance(down, QuantizedWeight)):
+            return super().gated_branch(x, gate_up, down, activation)
+        h = self._gated_rows(self._rows(x, gate_up), gate_up, activation, down.rows)
+        return self._raw(h, down, None)
 
     def linear_parts(self, x: Rows, weight: Weight) -> torch.Tensor:
         if not isinstance(weight, QuantizedWeight):
             return super().linear_parts(x, weight)
-        return self._scaled(self._rows(x), weight, None)[None]
+        return self._scaled(self._rows(x, weight), weight, None)[None]
 
     # -- parts -----------------------------------------------------------------------------------
-    def _rows(self, x: Rows) -> QuantizedRows:
-        return x if isinstance(x, QuantizedRows) else fp8_rows.fused(x, dependent=self.dependent)
+    def _rows(self, x: Rows, weight: QuantizedWeight) -> QuantizedRows:
+        if isinstance(x, QuantizedRows):
+            return x
+        return fp8_rows.fused(x, rows=weight.rows, dependent=self.dependent)
 
     def _raw(self, x: Rows, weight: QuantizedWeight, bias: torch.Tensor | None) -> Any:
         """A ``Product``: before its scales and its bias; whole where torch cannot multiply it."""
-        rows = self._rows(x)
+        rows = self._rows(x, weight)
         if not _multiplies(weight):
             return F.linear(rows, weight, bias)  # type: ignore[arg-type]
         values = torch._scaled_mm(
@@ -88,14 +97,23 @@ class Fp8Operators(FastOperators):
         return Product(values, rows.scale, weight.exponents, bias)
 
     def _gated_rows(
-        self, x: QuantizedRows, weight: QuantizedWeight, activation: str
+        self,
+        x: QuantizedRows,
+        weight: QuantizedWeight,
+        activation: str,
+        rows: torch.dtype = E4M3,
     ) -> QuantizedRows:
+        """rows: of what is made."""
         forms = self._hopper.gated_fp8(x.values, weight.values)
 
         def run(choice: str, _: int = 0) -> QuantizedRows:
             if choice not in forms:
-                return self._activated(self._raw(x, weight, None), activation, gated=True)
-            y = forms[choice](x, weight, activation, dependent=self.dependent)
+                made = self._raw(x, weight, None)
+                return self._activated(made, activation, gated=True, rows=rows)
+            options: dict[str, Any] = {"leaves": E5M2} if rows == E5M2 else {}
+            y = forms[choice](x, weight, activation, dependent=self.dependent, **options)
+            if options:
+                return QuantizedRows(y, None)
             return fp8_rows.fused(y, dependent=self.dependent)
 
         if not forms:
@@ -104,14 +122,17 @@ class Fp8Operators(FastOperators):
         choice = self.chosen(key, {c: partial(run, c) for c in (LIBRARY, *forms)})
         return forms.served(choice, LIBRARY, run)
 
-    def _activated(self, made: Any, activation: str, gated: bool = False) -> QuantizedRows:
-        return fp8_rows.fused(made, None, activation, gated=gated, dependent=self.dependent)
+    def _activated(self, made: Any, activation: str, **options: Any) -> QuantizedRows:
+        return fp8_rows.fused(made, None, activation, dependent=self.dependent, **options)
 
     def _scaled(
         self, x: QuantizedRows, weight: QuantizedWeight, bias: torch.Tensor | None
     ) -> torch.Tensor:
         if not _multiplies(weight):
             return F.linear(x, weight, bias)  # type: ignore[arg-type]
+        if x.scale is None:
+            made = self._raw(x, weight, None).scaled()
+            return (made if bias is None else made + bias).to(weight.dtype)
         y = torch._scaled_mm(
             x.values, weight.values.t(), scale_a=x.scale[:, None], scale_b=weight.scale[None],
             bias=None if bias is None else self._narrow(bias), out_dtype=torch.bfloat16,

@@ -42,7 +42,12 @@ class Operators:
     branch: Any = staticmethod(skinny_linear.reference)
     """``linear`` whose result the next ``add_norm`` or ``rope_cache`` takes, and nobody else."""
     linear_parts = staticmethod(skinny_linear.reference_parts)
-    gated_linear = staticmethod(gated_linear.reference)
+    gated_linear: Any = staticmethod(gated_linear.reference)
+
+    def gated_branch(self, x: Any, gate_up: Any, down: Any, activation: str) -> Any:
+        """``branch`` of what ``gated_linear`` gives, in whatever form suits the two."""
+        return self.branch(self.gated_linear(x, gate_up, activation), down)
+
     rope_cache = staticmethod(rope_cache.reference)
     row_linear = staticmethod(row_linear.reference)
     flow_step = staticmethod(flow_step.reference)

@@ -143,8 +143,8 @@ class FusedFlow:
             y = ops.attention(q, key[i], value[i], exists=exists).flatten(0, 1)
             branch = ops.branch(y, layer.attention.output.weight)
             h = norm(ops, x, branch, norms[1], None, config.eps, reads(layer.mlp.gate_up.weight))
-            h = ops.gated_linear(h, layer.mlp.gate_up.weight, "gelu_tanh")
-            branch = ops.branch(h, layer.mlp.down.weight)
+            gate_up, down = layer.mlp.gate_up.weight, layer.mlp.down.weight
+            branch = ops.gated_branch(h, gate_up, down, "gelu_tanh")
         ops.place_rows(key, value, cache.key, cache.value)
 
     def _made_expert(self) -> FusedExpert:
