@@ -48,6 +48,8 @@ FORMS = [
     Form(768, 960, 3, 1, 24, "residual"),
     Form(768, 2304, 6, 1, 24, "residual"),
     Form(1024, 3072, 8, 1, 32, "residual"),
+    Form(2560, 1024, 2, 2, 32, "rope", "rms", late=True),
+    Form(1024, 4096, 8, 1, 32, "residual", late=True),
 ]
 SMALLEST_E5M2 = 2.0**-16
 """E5M2's step from zero to 2^-14, which no share of so small a number need reach, and of zero none
@@ -61,6 +63,7 @@ E4M3_FORMS = [  # the first five are those of pi0.5's expert
     Form(1024, 4096, 8, 1, 32, "residual", registers=128, fp8=True, **BYTES),
     Form(1024, 4096, 4, 2, 32, "residual", registers=168, fp8=True, **BYTES),
     Form(1280, 768, 1, 2, 32, "gated", "rms", "silu", fp8=True),
+    Form(1024, 4096, 8, 1, 32, "residual", registers=128, fp8=True, late=True, **BYTES),
 ]
 
 

@@ -8,7 +8,7 @@ from hopper import DEVICE, needs_hopper
 
 from phyai_ros.engine.kernels import gated_linear, gated_product
 from phyai_ros.engine.kernels.gated_product import Form
-from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
+from phyai_ros.engine.quantize import E5M2, QuantizedWeight, in_e5m2, quantize_rows
 
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
 FORMS = [Form(1, 0), Form(1, 1), Form(2, 0), Form(2, 1), Form(2, 2)]
@@ -93,6 +93,31 @@ def test_e4m3(rand, form, rows):
     for first in range(0, 1024, 32):
         part = slice(first, first + 32)
         nearness.check(found[:, part], expected[:, part], tolerance)
+
+
+@needs_hopper
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("rows", [128, 203, 816, 968])
+def test_e5m2_is_left(rand, form, rows):
+    """Every number is the nearest E5M2 number, or, where the sums' own error decides between two,
+    its neighbour; what is more than the largest is the largest. The same bits again in a chain."""
+    x = quantize_rows(rand(rows, 2048) * 10.0 ** rand(rows, 1))
+    weight = QuantizedWeight.of(rand(2048, 2048, scale=0.02) * 2.0 ** rand(2048, 1))
+    options = {"form": form, "leaves": E5M2}
+    found = gated_product.fused_fp8(x, weight, "gelu_tanh", **options)
+    wide = gated_product.reference_fp8(x, weight, "gelu_tanh")
+    expected = in_e5m2(wide)
+    assert found.dtype == E5M2
+    same = found.view(torch.uint8) == expected.view(torch.uint8)
+    for first in range(0, rows, 8):
+        assert same[first : first + 8].float().mean() > 0.9
+    for first in range(0, 1024, 16):
+        assert same[:, first : first + 16].float().mean() > 0.9
+    found_wide, expected = found.double(), expected.double()
+    assert ((found_wide - expected).abs() <= 0.26 * expected.abs() + 1e-3 * wide.std()).all()
+    for _ in range(5):
+        again = gated_product.fused_fp8(x, weight, "gelu_tanh", dependent=True, **options)
+        assert torch.equal(again.view(torch.uint8), found.view(torch.uint8))
 
 
 def test_sizes_that_do_not_fit_are_refused():
