@@ -14,7 +14,13 @@ from phyai_ros.engine.kernels import (
     stream_linear,
 )
 from phyai_ros.engine.kernels.e4m3 import in_bytes
-from phyai_ros.engine.kernels.fragments import ROWS, into_fragments, into_groups, into_squares
+from phyai_ros.engine.kernels.fragments import (
+    ROWS,
+    from_fragments,
+    into_fragments,
+    into_groups,
+    into_squares,
+)
 
 
 class ProductTwin:
@@ -49,11 +55,14 @@ def _in_order(rows, form):
 
 
 class AttentionTwin:
-    def __init__(self, key, value, *, at, rows, alone, dependent):
+    def __init__(self, key, value, *, at, rows, alone, leaves, late, dependent):
         self.cache, self.sizes = (key, value), {"at": at, "rows": rows, "alone": alone}
+        self.leaves = leaves
 
     def __call__(self, q, exists, *, out):
-        out.copy_(cluster_attention.reference(q, *self.cache, exists, **self.sizes))
+        found = cluster_attention.reference(q, *self.cache, exists, **self.sizes)
+        assert (out.dtype == torch.uint8) == bool(self.leaves)
+        out.copy_(in_bytes(from_fragments(found, ROWS)) if self.leaves else found)
 
 
 def _rows(x, weight, bias, *, out, first, dependent):

@@ -8,6 +8,7 @@ from hopper import DEVICE, check_early_attention, needs_hopper
 
 from phyai_ros.engine.kernels import cluster_attention
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
+from phyai_ros.engine.kernels.e4m3 import from_bytes, in_e5m2
 from phyai_ros.engine.kernels.fragments import from_fragments, into_fragments
 
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
@@ -116,6 +117,28 @@ def test_no_key_gives_zeros(rand):
     case.exists[:] = False
     case.kernel()(case.q, case.exists, out=case.out)
     assert (from_fragments(case.out, 50) == 0).all()
+
+
+@needs_hopper
+def test_a_late_launch_gives_the_same_bits(rand):
+    case = Case(rand, 816, 50, missing=0.2)
+    case.kernel()(case.q, case.exists, out=case.out)
+    out = torch.full_like(case.out, torch.nan)
+    case.kernel(late=True)(case.q, case.exists, out=out)
+    assert torch.equal(from_fragments(out, 50), from_fragments(case.out, 50))
+
+
+@needs_hopper
+@pytest.mark.parametrize("rows", [1, 9, 50, 64])
+@pytest.mark.parametrize("at", [64, 816])
+def test_what_is_left_in_bytes_is_what_would_be_made_of_fragments(rand, at, rows):
+    case = Case(rand, at, rows, missing=0.2)
+    case.kernel()(case.q, case.exists, out=case.out)
+    case.check()
+    out = torch.zeros(HEADS * case.d // 32, 128, 16, dtype=torch.uint8, device=DEVICE)
+    case.kernel(leaves="bytes")(case.q, case.exists, out=out)
+    expected = in_e5m2(from_fragments(case.out, rows)).double()
+    assert torch.equal(from_bytes(out, rows), expected)
 
 
 @needs_hopper

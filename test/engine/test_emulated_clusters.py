@@ -30,6 +30,10 @@ def test_attention(rand, dtype, rows, at):
     attention.test_rows(rand, dtype, rows, at)
 
 
+def test_attention_that_leaves_bytes(rand):
+    attention.test_what_is_left_in_bytes_is_what_would_be_made_of_fragments(rand, 64, 50)
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -117,10 +117,9 @@ def test_what_reads_fp8_products_follows_them():
     attention = model.language.layers[0].attention
     assert attention.qkv.weight.dtype == attention.output.weight.dtype == torch.bfloat16
     assert isinstance(attention.qkv.weight, QuantizedWeight)
-    assert isinstance(attention.output.weight, nn.Parameter)
     assert isinstance(model.image.layers[0].qkv.weight, nn.Parameter)
     assert attention.qkv.weight.rows == E4M3
-    assert model.language.layers[0].mlp.down.weight.rows == E5M2
+    assert attention.output.weight.rows == model.language.layers[0].mlp.down.weight.rows == E5M2
     down = model.expert.layers[0].mlp.down.weight
     assert isinstance(down, QuantizedWeight)
     assert down.dtype == torch.float16  # as clusters and keys and values have it

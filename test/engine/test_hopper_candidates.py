@@ -11,7 +11,7 @@ from phyai_ros.engine.kernels._cuda import Attempt, CudaError
 from phyai_ros.engine.layers.fp8 import Fp8Operators, Fp8Twins
 from phyai_ros.engine.layers.hopper import Hopper, Offered
 from phyai_ros.engine.layers.select import FastOperators
-from phyai_ros.engine.quantize import QuantizedWeight, quantize_rows
+from phyai_ros.engine.quantize import E5M2, QuantizedWeight, quantize_rows
 
 __all__ = ["emulated"]
 GATED, ATTENTION = "hopper 2x1", "hopper 0x1"
@@ -62,6 +62,27 @@ def test_gated_products_of_e4m3_by_the_table(emulated, monkeypatch):
     found = operators(monkeypatch, Fp8Operators, GATED).gated_linear(x, weight, "gelu_tanh")
     plain = Fp8Twins().gated_linear(x, weight, "gelu_tanh").double()
     assert (found.dequantize() - plain).abs().max() < 0.05 * plain.abs().max()
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_what_leaves_e5m2_feeds_its_product(emulated, monkeypatch):
+    """No pass between; of 24 channels, which torch does not multiply in FP8."""
+    monkeypatch.setattr(fp8_rows, "fused", refused)
+    ops = operators(monkeypatch, Fp8Operators, GATED)
+    x = quantize_rows(torch.randn(512, 768))
+    gate_up = QuantizedWeight.of(torch.randn(512, 768) * 0.05)
+    down = QuantizedWeight.of(torch.randn(24, 256) * 0.05, rows=E5M2)
+    found = ops.gated_branch(x, gate_up, down, "gelu_tanh")
+    plain = Fp8Twins().gated_branch(x, gate_up, down, "gelu_tanh")
+    assert (found - plain).abs().max() < 0.05 * plain.abs().max()
+    ops = operators(monkeypatch, Fp8Operators, ATTENTION)
+    q = torch.randn(1, 70, 8, 256).bfloat16()
+    key, value = torch.randn(2, 1, 1, 64, 256).bfloat16()
+    output = QuantizedWeight.of(torch.randn(24, 2048) * 0.05, rows=E5M2)
+    found = ops.attention_branch(q, key, value, output)
+    plain = Fp8Twins().attention_branch(q, key, value, output)
+    assert (found - plain).abs().max() < 0.05 * plain.abs().max()
 
 
 def refused(*_, **__):

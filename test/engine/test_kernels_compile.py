@@ -157,15 +157,21 @@ FP8_KERNELS = {
     "fp8_norm": (
         fp8_norm.fp8_norm_kernel,
         {"branch_ptr": "*bf16", "out_ptr": SMALL, "eps": "fp32"},
-        {"PARTS": 1, "SCALED": True, "HAS_BIAS": True, "HAS_GATE": True, "HAS_SCALE": True,
-         "HAS_SHIFT": True, "HAS_START": True, "RMS": False, "QUANTISED": True, "BLOCK": 1024,
-         "STEP": 128, "SHARE": 256},
+        {"PARTS": 1, "SCALED": True, "HAS_ROWS": True, "HAS_BIAS": True, "HAS_GATE": True,
+         "HAS_SCALE": True, "HAS_SHIFT": True, "HAS_START": True, "RMS": False,
+         "QUANTISED": True, "BLOCK": 1024, "STEP": 128, "SHARE": 256},
     ),
     "fp8_rows": (
         fp8_rows.fp8_rows_kernel,
         {"x_ptr": "*bf16", "out_ptr": SMALL},
         {"BLOCK": 4096, "SCALED": True, "HAS_BIAS": True, "ACTIVATION": "gelu_tanh",
-         "GATED": True},
+         "GATED": True, "PLAIN": False},
+    ),
+    "fp8_rows E5M2": (
+        fp8_rows.fp8_rows_kernel,
+        {"x_ptr": "*bf16", "out_ptr": "*fp8e5"},
+        {"BLOCK": 4096, "SCALED": True, "HAS_BIAS": False, "ACTIVATION": "gelu_tanh",
+         "GATED": True, "PLAIN": True},
     ),
 }  # fmt: skip
 KERNELS |= FP8_KERNELS

@@ -4,7 +4,8 @@
 
 A cluster of eight blocks serves a query head: seven share the prefix, which is in shared memory
 before the kernel in front has ended, the last has the chunk's own keys; their parts are joined
-inside the cluster. Queries and outputs are in the order of fragments (``fragments``).
+inside the cluster. Queries are in the order of fragments (``fragments``), and so are outputs, or in
+that of bytes (``e4m3.in_bytes``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import ROWS, from_fragments, into_fragments
 
 _RANKS, _OWN, _FEWEST, _MOST = 8, 64, 64, 160
-_FILES = ("hopper.cuh", "cluster_attention.cu")
+_FILES = ("hopper.cuh", "e4m3.cuh", "cluster_attention.cu")
 LONGEST_PREFIX = (_RANKS - 1) * _MOST
 
 
@@ -58,14 +59,15 @@ def _shared(d: int, keys: int) -> int:
 
 @lru_cache(maxsize=64)
 def _kernel(
-    d: int, keys: int, alone: bool, dtype: torch.dtype, dependent: bool, device: int
-) -> _cuda.Kernel:
+    d: int, keys: int, alone: bool, leaves: str, late: bool, dtype: torch.dtype, dependent: bool,
+    device: int,
+) -> _cuda.Kernel:  # fmt: skip
     del device  # a kernel is loaded into one device's context
     return _cuda.Kernel(
         "cluster_attention", _FILES,
         {
-            "D": d, "KEYS": keys, "ALONE": int(alone), "BF16": int(dtype == torch.bfloat16),
-            "PDL": int(dependent),
+            "D": d, "KEYS": keys, "ALONE": int(alone), "LEAVES": int(leaves == "bytes"),
+            "LATE": int(late), "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent),
         },
         cluster=_RANKS, threads=128, shared=_shared(d, keys),
         products=(
@@ -81,23 +83,26 @@ class ClusterAttention:
     may change between calls, not their place.
 
     Rows of the prefix that do not exist must be finite. alone: the first query sees no own key but
-    its own. dependent: launches start while the kernel in front ends; what that one may still write
-    is the queries and the chunk's own rows.
+    its own. leaves: "" or "bytes", as ``cluster_product.Form.leaves``; the latter of float16. late:
+    the next launch may start behind the products of the keys, not before. dependent: launches start
+    while the kernel in front ends; what that one may still write is the queries and the chunk's own
+    rows.
     """
 
     def __init__(
         self, key: torch.Tensor, value: torch.Tensor, *, at: int, rows: int, alone: bool = False,
-        dependent: bool = True,
+        leaves: str = "", late: bool = False, dependent: bool = True,
     ):  # fmt: skip
         d = key.shape[1]
-        if not fits(d, at, rows, key.dtype, key.device):
+        if not fits(d, at, rows, key.dtype, key.device) or (leaves and key.dtype != torch.float16):
             raise ValueError(f"{rows} queries of {d} {key.dtype} behind {at} keys on {key.device}")
         if len(key) < at + rows or value.shape[1] != d or len(value) < at + rows:
             raise ValueError(
                 f"{at} + {rows} rows of {d} wanted, found {tuple(key.shape)}, {tuple(value.shape)}"
             )
         keys = keys_a_rank(at)
-        self._kernel = _kernel(d, keys, alone, key.dtype, dependent, key.get_device())
+        device = key.get_device()
+        self._kernel = _kernel(d, keys, alone, leaves, late, key.dtype, dependent, device)
         self._at, self._rows, self._d, self._dependent = at, rows, d, dependent
         self._tensors = key, value
         self._maps = (
@@ -108,7 +113,7 @@ class ClusterAttention:
     def __call__(self, q: torch.Tensor, exists: torch.Tensor, *, out: torch.Tensor) -> None:
         """q: fragments [heads d / 16, 4, 32, 8], rotated, unscaled; rows from ``rows`` on may hold
         anything. exists: bool [at + rows], contiguous, which keys there are, unchanged since before
-        the kernel in front. out: as q; its missing rows are undefined."""
+        the kernel in front. out: as q, or bytes; its missing rows are undefined."""
         given = _Given(
             *self._maps, q.data_ptr(), out.data_ptr(), exists.data_ptr(), self._at, self._rows,
             attention.score_scale(self._d),

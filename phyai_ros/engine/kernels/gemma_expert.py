@@ -4,7 +4,7 @@
 
 Rows stay in the kernels' orders from the first layer to the last: the residual stream as groups in
 float32, what products read, a copy of the stream among it, as fragments in 16 bits, or in 8 (E5M2)
-for E4M3 weights, but in front of the first layer and behind attention. A norm's shift is a bias
+for E4M3 weights, but in front of the first layer. A norm's shift is a bias
 behind the product, so that a norm is one factor a row and one a column: the latter, and the squares
 of which the former is made, are the stream's writer's, who has each number once where its readers
 have it 64 times.
@@ -33,7 +33,7 @@ from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct, Weight, through
 from phyai_ros.engine.kernels.flow_step import Euler
 from phyai_ros.engine.kernels.fragments import ROWS
-from phyai_ros.engine.kernels.gemma_forms import Layer, forms
+from phyai_ros.engine.kernels.gemma_forms import Layer, forms, late
 from phyai_ros.engine.kernels.hidden_layer import HiddenLayer
 from phyai_ros.engine.quantize import QuantizedWeight
 
@@ -123,8 +123,8 @@ def reference(
 
 class GemmaExpert:
     """The layers of one expert, for ``tokens`` rows of one request. Weights stay where they are,
-    but of E4M3 ones that multiply halves, outputs and the first layer's qkv, there are copies in
-    another order. One call after another; their scratch is the same.
+    but of the first layer's qkv, where it is E4M3 and multiplies halves, there is a copy in another
+    order. One call after another; their scratch is the same.
 
     alone: the first row sees no other of them and nothing is made of it: it is there for its keys
     and values. second: behind a hidden layer, what makes the other rows. dependent: launches start
@@ -163,7 +163,10 @@ class GemmaExpert:
                 width // 16, 4, 32, 8, dtype=weight.dtype, device=weight.device
             )  # fmt: skip
 
-        self._queries, self._attended = (room(weight.shape[1]) for _ in range(2))
+        self._queries = room(weight.shape[1])
+        # Of attention: what it leaves, and when the next launch may start.
+        self._attends = found[1].takes, "attention" in late(found[1].fp8)
+        self._attended = room(weight.shape[1], found[1].takes)
         self._hidden = room(layers[0].down.shape[1], found[2].leaves)
         self._left = room(weight.shape[0], found[1].leaves) if found[1].leaves else None
         self.hidden_layer: HiddenLayer | None = None
@@ -197,10 +200,12 @@ class GemmaExpert:
 
     def over(self, key: torch.Tensor, value: torch.Tensor, *, at: int) -> list[Past]:
         """key, value [layers, L, d] of a cache with ``at`` rows in front of the chunk's."""
+        leaves, later = self._attends
         return [
             Past(
                 ClusterAttention(
-                    k, v, at=at, rows=self.tokens, alone=self._alone, dependent=self._dependent
+                    k, v, at=at, rows=self.tokens, alone=self._alone, leaves=leaves, late=later,
+                    dependent=self._dependent,
                 ),
                 k[at:], v[at:],
             )

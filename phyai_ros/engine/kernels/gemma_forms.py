@@ -29,7 +29,12 @@ _FP8_SHAPES = {
 """The same of E4M3 weights."""
 _LATE: frozenset[str] = frozenset()
 _FP8_LATE: frozenset[str] = frozenset()
-"""Of a layer's weights, whose launches are ``Form.late``; of 16 bits, and of E4M3."""
+"""Of a layer's weights and of "attention", whose launches are ``Form.late``; of 16 bits, and of
+E4M3."""
+
+
+def late(fp8: bool) -> frozenset[str]:
+    return _FP8_LATE if fp8 else _LATE
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,8 @@ class Layer:
     down: Weight
 
 
-def form(
-    weight: Weight, epilogue: str, *, d: int = 256, heads: int = 8, attended: bool = False
-) -> Form | None:
-    """How a product of a layer runs; None where no form fits it. attended: behind attention, which
-    leaves 16 bits."""
+def form(weight: Weight, epilogue: str, *, d: int = 256, heads: int = 8) -> Form | None:
+    """How a product of a layer runs; None where no form fits it."""
     n, k = weight.shape
     norm = "" if epilogue == "residual" else "rms"
     activation = "gelu_tanh" if epilogue == "gated" else ""
@@ -56,7 +58,7 @@ def form(
         made = Form(
             n, k, blocks, groups, half, epilogue, norm, activation, d=d, heads=heads, fp8=fp8,
             registers=registers[0] if registers else 224,
-            takes="bytes" if fp8 and not attended else "",
+            takes="bytes" if fp8 else "",
             leaves="bytes" if fp8 and epilogue != "rope" else "",
         )  # fmt: skip
         if made.fits() and made.depth <= _DEEPEST[norm]:
@@ -85,10 +87,9 @@ def forms(layer: Layer, heads: int) -> tuple[Form, Form, Form, Form] | None:
         return None
     found = {
         "qkv": form(layer.qkv, "rope", d=d, heads=heads),
-        "output": form(layer.output, "residual", attended=True),
+        "output": form(layer.output, "residual"),
         "gate_up": form(layer.gate_up, "gated"),
         "down": form(layer.down, "residual"),
     }
-    late = _FP8_LATE if fp8 else _LATE
-    made = [f and replace(f, late=name in late) for name, f in found.items()]
+    made = [f and replace(f, late=name in late(fp8)) for name, f in found.items()]
     return None if None in made else tuple(made)  # type: ignore[return-value]

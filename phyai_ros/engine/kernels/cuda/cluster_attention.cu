@@ -8,7 +8,8 @@
 // and own keys and values, has ended.
 //
 // Defined outside: D (64, 128 or 256), KEYS (a multiple of 16, 64 to 160); ALONE: 1 where the first
-// query sees no own key but its own.
+// query sees no own key but its own; LEAVES: 1 where what it leaves is E5M2 (``e4m3.cuh``); LATE: 1
+// where the next launch may start behind the products of the keys alone.
 
 #ifndef ALONE
 #define ALONE 0
@@ -39,7 +40,7 @@ struct Given {
   TensorMap prefix_keys, prefix_values;  // [at, D], boxes of KEYS rows
   TensorMap own_keys, own_values;        // [rows, D], boxes of OWN rows
   const u16* q;                          // fragments of HEADS D columns
-  u16* out;                              // the same; threads whose rows are both missing write nothing
+  u16* out;                              // the same, or LEAVES; rows both missing are not written
   const u8* exists;                      // [at + rows], which keys there are
   u32 at, rows;
   float scale;  // D^-0.5 log2(e)
@@ -95,6 +96,7 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
   for (int i = 0; i < STEPS; i++)
     product(s, q[i], further(matrix, (i >> 2) * N * 128 + (i & 3) * 32));
   products_commit();
+  if (LATE) next_may_start();
   products_wait();
   hold(s);
   if constexpr (own && ALONE) {
@@ -249,10 +251,16 @@ DEV void join(const Block& b, const Given& g, const u8* memory) {
   }
 #pragma unroll
   for (u32 j = 0; j < OWNED; j++) {
+    const u32 step = b.head * STEPS + b.rank * OWNED + j;
+#if LEAVES
+    put_upper(g.out, step * 16, b.tid, y[j]);
+    put_upper(g.out, step * 16 + 8, b.tid, y[j] + 4);
+#else
     Word4 words;
 #pragma unroll
     for (int e = 0; e < 4; e++) words.v[e] = pack(y[j][e * 2], y[j][e * 2 + 1]);
-    *((Word4*)g.out + (b.head * STEPS + b.rank * OWNED + j) * 128 + b.tid) = words;
+    *((Word4*)g.out + step * 128 + b.tid) = words;
+#endif
   }
 }
 
@@ -285,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(128)
       fetch(b.memory + PREFIX_VALUES, &g.prefix_values, KEYS, first, b.values_there());
     }
   }
-  next_may_start();
+  if (!LATE) next_may_start();
   __syncthreads();
   if (b.rank == LAST) {
     cluster_arrive_relaxed();  // its keys lie elsewhere

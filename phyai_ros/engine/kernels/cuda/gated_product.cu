@@ -126,30 +126,23 @@ DEV Float2 factors_of(const float* rows, u32 left, u32 column) {
   return {rows[column < left ? column : 0], rows[column + 1 < left ? column + 1 : 0]};
 }
 
-// `count` groups of 8 columns from the j-th on. gates, ups: all sums of this warp's 16 channels.
-// of_half(h, j): what the j-th group's two columns give of a lane's channel h.
-template <int count, typename OfHalf>
-DEV void put_groups(u32 j, u32 out, u32 warp, OfHalf of_half) {
-  const u32 lane = threadIdx.x & 31, column = j * 8 + lane;
+// `count` groups of 8 columns from the j-th on, where a line's piece of 16 bytes is to be. word(j): a
+// lane's 16 bits for each of two columns of the j-th group.
+template <int count, typename Word>
+DEV void put_groups(u32 j, u32 out, u32 piece, Word word) {
+  const u32 column = j * 8 + (threadIdx.x & 31);
   u32 words[count];
-#if BYTES
 #pragma unroll
-  for (u32 m = 0; m < count; m++) {
-    const Float2 even = of_half(0, j + m), odd = of_half(1, j + m);
-    words[m] = pack_e5m2(even.v[0], odd.v[0], even.v[1], odd.v[1]);
-  }
-  put_transposed<count>(out + column * 64 + ((warp ^ (column >> 1 & 3)) << 4), words);
-#else
+  for (u32 m = 0; m < count; m++) words[m] = word(j + m);
+  const u32 swizzle = BYTES ? column >> 1 & 3 : column & 7;
+  put_transposed<count>(out + column * OUT_LINE + ((piece ^ swizzle) << 4), words);
+}
+template <typename Word>
+DEV void put_piece(u32 out, u32 piece, Word word) {
 #pragma unroll
-  for (u32 h = 0; h < 2; h++) {
-#pragma unroll
-    for (u32 m = 0; m < count; m++) {
-      const Float2 two = of_half(h, j + m);
-      words[m] = pack(two.v[0], two.v[1]);
-    }
-    put_transposed<count>(out + column * 128 + ((warp * 2 + h ^ (column & 7)) << 4), words);
-  }
-#endif
+  for (u32 j = 0; j + 4 <= COLUMNS / 8; j += 4) put_groups<4>(j, out, piece, word);
+  if constexpr (COLUMNS / 8 & 2) put_groups<2>(COLUMNS / 8 & ~3, out, piece, word);
+  if constexpr (COLUMNS / 8 & 1) put_groups<1>(COLUMNS / 8 - 1, out, piece, word);
 }
 
 // A warpgroup's products of one tile. brought: waits for the step's place and gives it; read: gives it
@@ -220,17 +213,30 @@ DEV void multiply_all(const Block& b, const Given& g, u32 group) {
     if (row < g.rows) {
       if (tid == 0) stores_read();
       meet(2 + group, WARPGROUP);  // the last tile's results have left
-      // Of a warp's 16 channels a lane has the r-th and the r + 8-th of those that were brought.
-      const u32 r = channel + warp * 16 + (lane >> 2) * (BYTES ? 2 : 1);
-      const Scales scales[2] = {{g, r}, {g, r + (BYTES ? 1 : 8)}};
-      auto of_half = [&](u32 h, u32 j) {
+      // Of a warp's 16 channels, as they were brought, a lane has the r-th and the r + 8-th.
+      const u32 r = lane >> 2;
+      auto two = [&](const Scales& scales, u32 h, u32 j) {
         const Float2 rows = factors_of(g.factors + row, g.rows - row, j * 8 + (lane & 3) * 2);
-        return scales[h].activated(sum[0] + j * 4 + h * 2, sum[1] + j * 4 + h * 2, rows);
+        return scales.activated(sum[0] + j * 4 + h * 2, sum[1] + j * 4 + h * 2, rows);
       };
+#if BYTES
+      const u32 first = channel + warp * 16 + r * 2;
+      const Scales evens(g, first), odds(g, first + 1);
+      put_piece(out, warp, [&](u32 j) {
+        const Float2 even = two(evens, 0, j), odd = two(odds, 1, j);
+        return pack_e5m2(even.v[0], odd.v[0], even.v[1], odd.v[1]);
+      });
+#else
 #pragma unroll
-      for (u32 j = 0; j + 4 <= COLUMNS / 8; j += 4) put_groups<4>(j, out, warp, of_half);
-      if constexpr (COLUMNS / 8 & 2) put_groups<2>(COLUMNS / 8 & ~3, out, warp, of_half);
-      if constexpr (COLUMNS / 8 & 1) put_groups<1>(COLUMNS / 8 - 1, out, warp, of_half);
+      for (u32 h = 0; h < 2; h++) {
+        const u32 eight = warp * 2 + h;
+        const Scales scales(g, channel + eight * 8 + r);
+        put_piece(out, eight, [&](u32 j) {
+          const Float2 both = two(scales, h, j);
+          return pack(both.v[0], both.v[1]);
+        });
+      }
+#endif
       written_for_copies();
       meet(2 + group, WARPGROUP);
       if (tid == 0) store_box(&g.out, channel, row, out);

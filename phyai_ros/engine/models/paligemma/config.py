@@ -194,14 +194,12 @@ def fp8_plan(depth: int) -> Fp8Plan:
     expert = r"expert\.layers\.\d+\.(attention|mlp)\..*"
     return Fp8Plan(
         rows=(
-            r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
+            r"language\.layers\.\d+\.(attention|mlp)\..*",
             expert,
         ),
         keeps={
             r"image\.layers\..*": "768 rows gain nothing, for the passes that quantise take what "
             "the products save, and alone move the actions by 1.6e-2 where 3e-2 is allowed for all",
-            r"language\.layers\.\d+\.attention\.output": "what attention gives would need a pass "
-            "of its own to be quantised, which takes what the product gains",
             r"projector": "one product a request: every image token goes through its rounding",
             r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": "runs once a load; scales all it norms",
             r"action_(in|out)|state_in|time_(in|out)": "narrow, float32: the robot's own units",
@@ -211,6 +209,6 @@ def fp8_plan(depth: int) -> Fp8Plan:
         },
         unread=rf"language\.layers\.{depth - 1}\.(attention\.output|mlp\..*)",
         own=expert,
-        # The kernel of gate and up leaves E5M2 itself, where a scale a row would take a pass.
-        unscaled=r"language\.layers\.\d+\.mlp\.down",
+        # Attention, and the kernel of gate and up, leave E5M2 themselves; scales would take a pass.
+        unscaled=r"language\.layers\.\d+\.(attention\.output|mlp\.down)",
     )
