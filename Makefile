@@ -57,7 +57,10 @@ docs: docs-env
 
 # Rows, bars and docs/performance.md are written whatever the bounds say; then the status says it.
 bench-gpu:
-	@$(ROS_VENV)/python -m phyai_ros.tools.bench engine --compile $(ARGS); engine=$$?; \
+	@$(ROS_VENV)/python -m phyai_ros.tools.bench engine $(ARGS); engine=$$?; \
+	for work in pi05_48 gr00t smolvla; do \
+	  $(ROS_VENV)/python -m phyai_ros.tools.bench engine_compiled $$work; \
+	done; \
 	$(ROS_VENV)/python -m phyai_ros.tools.bench full_size; sizes=$$?; \
 	$(ROS_VENV)/python scripts/performance_doc.py; exit $$((engine || sizes))
 

@@ -2,11 +2,11 @@
 """The engine on a CUDA GPU: published sizes, random weights, batch 1 unless said.
 
 Per work: p50, p99 and least of vision, prefix and solver by events inside one run; the same through
-the reference path, eager, and through torch.compile of it (--compile); how near each stage comes to
-the device's roof; how far the answers are from the reference's. The work 'request' is a whole
-request of pi0.5 from raw images on the host to robot units there. Loading, capture and memory are
-full_size.py's. Adds rows to benchmarks/results/engine.jsonl, draws them, and exits with 1 where a
-bound is not kept.
+the reference path, eager; how near each stage comes to the device's roof; how far the answers are
+from the reference's. The work 'request' is a whole request of pi0.5 from raw images on the host to
+robot units there. Loading, capture and memory are full_size.py's, torch.compile of the reference
+path engine_compiled.py's. Adds rows to benchmarks/results/engine.jsonl, draws them, and exits with
+1 where a bound is not kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ def parse() -> argparse.Namespace:
     add("--runs", type=int, default=60, help="timed requests of a work")
     add("--long", type=int, default=0, help="and as many for p99 / p50")
     add("--requests", type=int, default=1000, help="of the work 'request'")
-    add("--compile", action="store_true", help="torch.compile of the reference path, too")
     add("--wide", action="store_true", help="the error against float32, too")
     add("--profile", action="store_true", help="kernels by time")
     add("--refine", action="store_true", help="choose operators in the model first")

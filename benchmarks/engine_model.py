@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import engine_compiled
 import engine_roofs
 import numpy as np
 import synthetic
@@ -97,14 +96,6 @@ def run(
     row["ratio_to_eager"] = round(row["eager_ms"] / row["p50_ms"], 1)
     stage_ms = {s: row[f"{s}_p50_ms"] for s in STAGES}
     row["roof"] = engine_roofs.fractions(cost, stage_ms, roofs, "fp8" in work)
-    if options.compile and emulated is None:
-        found, other = engine_compiled.measure(adapter, device, observations, noise, options.runs)
-        row |= found
-        row["torch_compile_vs_reference"] = error(other, plain)
-        row["ratio_to_torch_compile"] = round(found["torch_compile_ms"] / row["p50_ms"], 1)
-        row["ratio_to_torch_compile_captured"] = round(
-            found["torch_compile_captured_ms"] / row["p50_ms"], 2
-        )
     if batch == 1 and options.wide and emulated is None:
         exact = wide(adapter, device, observations, noise)
         row["fused_vs_float32"] = error(fused, exact)

@@ -30,6 +30,7 @@ BENCHMARKS = {
 }
 ON_GPU = {
     "engine": "a request at the published sizes: by stage, its roofs, whole; loading and capture",
+    "engine_compiled": "one of engine's works by torch.compile of the reference path",
     "full_size": "the published sizes from sharded checkpoints: loading, memory, an answer",
 }
 """Run when named, with their own options behind the name: they need a CUDA GPU."""
@@ -45,11 +46,11 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="phyai-ros bench",
         description="Print the numbers the project answers for. They need a quiet machine.",
         epilog="benchmarks:\n"
-        + "".join(f"  {name:<14}{text}\n" for name, text in BENCHMARKS.items())
+        + "".join(f"  {name:<17}{text}\n" for name, text in BENCHMARKS.items())
         + "\non a CUDA GPU, one at a time, with options of their own (--help):\n"
-        + "".join(f"  {name:<14}{text}\n" for name, text in ON_GPU.items())
+        + "".join(f"  {name:<17}{text}\n" for name, text in ON_GPU.items())
         + "\nexamples:\n  phyai-ros bench ingest\n  phyai-ros bench --json > rows.jsonl\n"
-        "  phyai-ros bench engine --work pi05_48,gr00t --compile\n",
+        "  phyai-ros bench engine --work pi05_48,gr00t\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="one of those below; none: all")
