@@ -197,7 +197,7 @@ def build(name: str) -> int:
     spec = MODULES[name]()
     spec.write_ninja()
     command = ["ninja", "-C", str(spec.build_dir), "-f", str(spec.ninja_path)]
-    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+    return subprocess.run(command, check=False).returncode
 
 
 def measured(launches: Launches) -> dict[str, dict[str, Any]]:
@@ -222,7 +222,7 @@ def measured(launches: Launches) -> dict[str, dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=PARTS)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--build", choices=MODULES, help="compile this module alone, then end")
     parser.add_argument("--built", action="store_true", help="compile nothing")
     parser.add_argument("--out", type=Path, help="folder of the row; default benchmarks/results")
@@ -235,7 +235,7 @@ def main() -> int:
             process.wait()
     torch.manual_seed(0)
     found = {}
-    for part in options.parts:
+    for part in options.parts or PARTS:
         for make in PARTS[part]:
             name, launches = make()
             found[name] = measured(launches)
