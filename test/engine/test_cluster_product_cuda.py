@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import nearness
 import pytest
 import torch
@@ -50,7 +52,11 @@ FORMS = [
     Form(1024, 3072, 8, 1, 32, "residual"),
     Form(2560, 1024, 2, 2, 32, "rope", "rms", late=True),
     Form(1024, 4096, 8, 1, 32, "residual", late=True),
+    Form(1600, 768, 2, 2, 32, "rope", "rms", registers=168, d=64, heads=15, kv=5, late=True),
+    Form(4096, 768, 2, 2, 32, "gated", "rms", "silu", registers=168, alone=True),
+    Form(768, 2048, 8, 1, 32, "residual", registers=168, late=True),
 ]
+PLACED = FORMS[-3:]
 SMALLEST_E5M2 = 2.0**-16
 """E5M2's step from zero to 2^-14, which no share of so small a number need reach, and of zero none
 does. From there on neighbours are apart by a quarter of the smaller at most."""
@@ -164,6 +170,17 @@ def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
     again = run(form, source, weight, options, rows, product)
     for one, other in zip(found, again, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("form", PLACED, ids=str)
+def test_where_and_when_blocks_start_changes_no_bit(form: Form) -> None:
+    torch.manual_seed(2)
+    source, weight, options = case(form, 50, torch.bfloat16)
+    kinds = [replace(form, alone=a, later=b) for a in (False, True) for b in (False, True)]
+    found = [run(form, source, weight, options, 50, ClusterProduct(weight, k)) for k in kinds]
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+    assert all(2 * (k.shared() + 1024) > 228 * 1024 for k in kinds if k.alone)
 
 
 def test_e5m2_rows_of_any_size() -> None:

@@ -34,6 +34,9 @@ _NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
 _FILES = ("hopper.cuh", "join.cuh", "e4m3.cuh", "cluster_product.cu")
+_HALF = 114 * 1024
+"""Bytes of shared memory that a multiprocessor, which has 228 KB, cannot give to two blocks: each
+takes another KB."""
 
 Weight = Any
 """A tensor [n, k], 16 bit and contiguous, or a ``QuantizedWeight``."""
@@ -54,6 +57,7 @@ class Form:
     multiplies, halves, becomes E5M2 in the kernel's registers. takes: of these, "" or "bytes": it
     is E5M2 already (``in_bytes``). leaves: "" or "bytes", of what "residual" and "gated" leave for
     the next product. late: the next launch may start behind this one's products, not before them.
+    alone: no two blocks of these share a multiprocessor.
     """
 
     n: int
@@ -72,6 +76,7 @@ class Form:
     takes: str = ""
     leaves: str = ""
     late: bool = False
+    alone: bool = False
 
     @property
     def ranks(self) -> int:
@@ -105,7 +110,8 @@ class Form:
         weights = 2 * self.half * self.depth * (1 if self.fp8 else 2)
         each = weights + (self.blocks - 1) * own * 2048
         sums = 4 * self.ranks * ROWS if self.norm else 0
-        return self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks
+        whole = self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks
+        return max(whole, _HALF) if self.alone else whole
 
 
 class _Given(ctypes.Structure):

@@ -43,6 +43,11 @@ _SHAPES = {
 """Blocks of a cluster, warpgroups of a block, half the columns: the first that fits is taken."""
 _REGISTERS = 168
 """Of a thread: blocks of two kernels stand beside each other."""
+_ALONE = frozenset({"gated"})
+"""Of these no two blocks share a multiprocessor: 128 of them have room on half of them since they
+need few registers, and then half of the multiprocessors bring all weights."""
+_LATE: frozenset[str] = frozenset()
+"""The launch behind these may start when they multiply."""
 
 Linear = tuple[torch.Tensor, torch.Tensor]
 """weight [out, in] and bias [out], float32."""
@@ -85,7 +90,8 @@ def form(
     for blocks, groups, half in _SHAPES[kind]:
         made = Form(
             n, k, blocks, groups, half, epilogue, norm, activation,
-            registers=_REGISTERS, d=d, heads=heads, kv=kv,
+            registers=_REGISTERS, d=d, heads=heads, kv=kv, alone=kind in _ALONE,
+            late=kind in _LATE,
         )  # fmt: skip
         if made.fits() and made.depth <= _DEEPEST[norm]:
             return made
