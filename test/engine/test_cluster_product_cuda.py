@@ -176,7 +176,7 @@ def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
 def test_where_and_when_blocks_start_changes_no_bit(form: Form) -> None:
     torch.manual_seed(2)
     source, weight, options = case(form, 50, torch.bfloat16)
-    kinds = [replace(form, alone=a, later=b) for a in (False, True) for b in (False, True)]
+    kinds = [replace(form, alone=a, late=b) for a in (False, True) for b in (False, True)]
     found = [run(form, source, weight, options, 50, ClusterProduct(weight, k)) for k in kinds]
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))

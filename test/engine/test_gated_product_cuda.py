@@ -99,22 +99,22 @@ def test_e4m3(rand, form, rows):
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("rows", [128, 203, 816, 968])
 def test_e5m2_is_left(rand, form, rows):
-    """Every number is the nearest E5M2 number, or, where the sums' own error decides between two,
-    its neighbour; what is more than the largest is the largest. The same bits again in a chain."""
+    """What the same kernel leaves in bfloat16, which is held against float64 above, as the nearest
+    E5M2 number, or, rounded once and not twice, its neighbour; what is more than the largest is the
+    largest. The same bits again in a chain."""
     x = quantize_rows(rand(rows, 2048) * 10.0 ** rand(rows, 1))
     weight = QuantizedWeight.of(rand(2048, 2048, scale=0.02) * 2.0 ** rand(2048, 1))
     options = {"form": form, "leaves": E5M2}
     found = gated_product.fused_fp8(x, weight, "gelu_tanh", **options)
-    wide = gated_product.reference_fp8(x, weight, "gelu_tanh")
-    expected = in_e5m2(wide)
+    expected = in_e5m2(gated_product.fused_fp8(x, weight, "gelu_tanh", form=form))
     assert found.dtype == E5M2
     same = found.view(torch.uint8) == expected.view(torch.uint8)
     for first in range(0, rows, 8):
-        assert same[first : first + 8].float().mean() > 0.9
+        assert same[first : first + 8].float().mean() > 0.95
     for first in range(0, 1024, 16):
-        assert same[:, first : first + 16].float().mean() > 0.9
+        assert same[:, first : first + 16].float().mean() > 0.95
     found_wide, expected = found.double(), expected.double()
-    assert ((found_wide - expected).abs() <= 0.26 * expected.abs() + 1e-3 * wide.std()).all()
+    assert ((found_wide - expected).abs() <= 0.26 * expected.abs() + 2.0**-16).all()
     for _ in range(5):
         again = gated_product.fused_fp8(x, weight, "gelu_tanh", dependent=True, **options)
         assert torch.equal(again.view(torch.uint8), found.view(torch.uint8))
