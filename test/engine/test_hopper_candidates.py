@@ -76,13 +76,6 @@ def test_what_leaves_e5m2_feeds_its_product(emulated, monkeypatch):
     found = ops.gated_branch(x, gate_up, down, "gelu_tanh")
     plain = Fp8Twins().gated_branch(x, gate_up, down, "gelu_tanh")
     assert (found - plain).abs().max() < 0.05 * plain.abs().max()
-    ops = operators(monkeypatch, Fp8Operators, ATTENTION)
-    q = torch.randn(1, 70, 8, 256).bfloat16()
-    key, value = torch.randn(2, 1, 1, 64, 256).bfloat16()
-    output = QuantizedWeight.of(torch.randn(24, 2048) * 0.05, rows=E5M2)
-    found = ops.attention_branch(q, key, value, output)
-    plain = Fp8Twins().attention_branch(q, key, value, output)
-    assert (found - plain).abs().max() < 0.05 * plain.abs().max()
 
 
 def refused(*_, **__):

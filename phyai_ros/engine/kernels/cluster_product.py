@@ -34,9 +34,8 @@ _NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
 _FILES = ("hopper.cuh", "join.cuh", "e4m3.cuh", "cluster_product.cu")
-_HALF = 114 * 1024
-"""Bytes of shared memory that a multiprocessor, which has 228 KB, cannot give to two blocks: each
-takes another KB."""
+_SHARED = 228 * 1024
+"""Bytes of shared memory of a multiprocessor. A block takes one KB more than it asks for."""
 
 Weight = Any
 """A tensor [n, k], 16 bit and contiguous, or a ``QuantizedWeight``."""
@@ -57,7 +56,7 @@ class Form:
     multiplies, halves, becomes E5M2 in the kernel's registers. takes: of these, "" or "bytes": it
     is E5M2 already (``in_bytes``). leaves: "" or "bytes", of what "residual" and "gated" leave for
     the next product. late: the next launch may start behind this one's products, not before them.
-    alone: no two blocks of these share a multiprocessor.
+    most: blocks of these on one multiprocessor, 0: as many as there is room for.
     """
 
     n: int
@@ -76,7 +75,7 @@ class Form:
     takes: str = ""
     leaves: str = ""
     late: bool = False
-    alone: bool = False
+    most: int = 0
 
     @property
     def ranks(self) -> int:
@@ -111,7 +110,8 @@ class Form:
         each = weights + (self.blocks - 1) * own * 2048
         sums = 4 * self.ranks * ROWS if self.norm else 0
         whole = self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks
-        return max(whole, _HALF) if self.alone else whole
+        # One block more would not find its share of the memory.
+        return max(whole, _SHARED // (self.most + 1)) if self.most else whole
 
 
 class _Given(ctypes.Structure):

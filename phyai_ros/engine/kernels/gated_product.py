@@ -18,12 +18,12 @@ import torch
 from phyai_ros.engine.kernels import _cuda, gated_activation
 from phyai_ros.engine.kernels._tiles import evens_map, lines_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.quantize import E4M3, QuantizedRows, QuantizedWeight
+from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, QuantizedWeight
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
 _THREADS, _READERS, _LINE, _MOST_COLUMNS, _MOST_PLACES = 384, 2, 128, 208, 6
 _MOST_SCALED = 200
-"""Columns of E4M3: scales beside the sums of 208 of them would spill."""
+"""Columns of E4M3 where 16 bits are left: beside the sums of 208 of them the scales would spill."""
 _CHANNELS = 64 * _READERS
 """Of a block: as many rows of gates, and of ups."""
 _BARRIERS = 16 * _MOST_PLACES
@@ -166,7 +166,7 @@ def _launch(
             f"{activation} of {tuple(x.shape)} and {tuple(weight.shape)} {x.dtype} on {x.device}"
         )
     (m, k), n, eight = x.shape, weight.shape[0] // 2, x.dtype == E4M3
-    columns, across = columns_of(m, _MOST_SCALED if eight else _MOST_COLUMNS)
+    columns, across = columns_of(m, _MOST_SCALED if eight and leaves != E5M2 else _MOST_COLUMNS)
     out = torch.empty(m, n, dtype=leaves or x.dtype, device=x.device)
     tile = _Tile(columns, out.element_size())
     first, brings = tile.first(form), evens_map if tile.bytes == 1 else lines_map

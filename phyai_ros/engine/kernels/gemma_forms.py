@@ -15,7 +15,7 @@ from phyai_ros.engine.quantize import QuantizedWeight
 _DEEPEST = {"rms": 256, "": 512}
 """Of a warpgroup's share of the depth, whose operands are in registers; by the norm in front."""
 _SHAPES = {
-    "rope": ((2, 2, 32), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
+    "rope": ((4, 1, 32, 168), (2, 1, 32), (1, 1, 32), (1, 1, 16)),
     "residual": ((4, 1, 16), (8, 1, 32), (4, 2, 32), (2, 1, 16), (1, 1, 16)),
     "gated": ((2, 2, 64, 160), (4, 1, 64), (2, 1, 64), (1, 1, 64), (1, 1, 32)),
 }
@@ -23,14 +23,17 @@ _SHAPES = {
 stand beside the launch in front and the one behind: the first that fits is taken."""
 _FP8_SHAPES = {
     "rope": ((4, 1, 32, 128), (1, 1, 32)),
-    "residual": ((8, 1, 32, 128), (1, 1, 16)),
+    "residual": ((4, 1, 16, 128), (8, 1, 32, 128), (1, 1, 16)),
     "gated": ((1, 4, 32, 128), (1, 1, 32)),
 }
 """The same of E4M3 weights."""
-_LATE: frozenset[str] = frozenset()
-_FP8_LATE: frozenset[str] = frozenset()
+_LATE = frozenset({"qkv"})
+_FP8_LATE = frozenset({"attention"})
 """Of a layer's weights and of "attention", whose launches are ``Form.late``; of 16 bits, and of
 E4M3."""
+_FP8_MOST = {"qkv": 2, "down": 2}
+"""``Form.most`` of E4M3 weights, whose blocks are so small that all would crowd on few
+multiprocessors."""
 
 
 def late(fp8: bool) -> frozenset[str]:
@@ -91,5 +94,9 @@ def forms(layer: Layer, heads: int) -> tuple[Form, Form, Form, Form] | None:
         "gate_up": form(layer.gate_up, "gated"),
         "down": form(layer.down, "residual"),
     }
-    made = [f and replace(f, late=name in late(fp8)) for name, f in found.items()]
+    most = _FP8_MOST if fp8 else {}
+    made = [
+        f and replace(f, late=name in late(fp8), most=most.get(name, 0))
+        for name, f in found.items()
+    ]
     return None if None in made else tuple(made)  # type: ignore[return-value]

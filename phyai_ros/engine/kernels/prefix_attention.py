@@ -19,7 +19,6 @@ from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.attention import score_scale
-from phyai_ros.engine.quantize import E5M2
 
 _FILES = ("hopper.cuh", "warpgroups.cuh", "prefix_attention.cu")
 _D, _ROWS, _KEYS, _PLACES, _RANKS, _THREADS = 256, 128, 64, 5, 2, 384
@@ -64,15 +63,13 @@ def fits(q: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _kernel(
-    form: Form, eight: bool, dtype: torch.dtype, dependent: bool, device: int
-) -> _cuda.Kernel:
+def _kernel(form: Form, dtype: torch.dtype, dependent: bool, device: int) -> _cuda.Kernel:
     del device  # a kernel is loaded into one device's context
     return _cuda.Kernel(
         "prefix_attention", _FILES,
         {
-            "HELD": form.held, "TURNS": form.turns, "BYTES": int(eight),
-            "BF16": int(dtype == torch.bfloat16), "PDL": int(dependent),
+            "HELD": form.held, "TURNS": form.turns, "BF16": int(dtype == torch.bfloat16),
+            "PDL": int(dependent),
         },
         cluster=_RANKS, threads=_THREADS, shared=_SHARED,
         products=(
@@ -93,11 +90,9 @@ def fused(
     *,
     exists: torch.Tensor | None = None,
     form: Form,
-    leaves: torch.dtype | None = None,
     dependent: bool = False,
 ) -> torch.Tensor:
-    """``attention.reference`` of what ``fits``. Keys that do not exist must be finite. leaves:
-    E5M2, or as q."""
+    """``attention.reference`` of what ``fits``. Keys that do not exist must be finite."""
     if not fits(q, key, value):
         raise ValueError(
             f"queries {tuple(q.shape)}, keys {tuple(key.shape)} {key.dtype} on {key.device}"
@@ -105,13 +100,13 @@ def fused(
     batch, length, heads, d = q.shape
     keys, rows = key.shape[2], length * heads
     tiles = -(-rows // _ROWS)
-    out = torch.empty(batch, length, heads * d, dtype=leaves or q.dtype, device=q.device)
+    out = torch.empty(batch, length, heads * d, dtype=q.dtype, device=q.device)
     given = _Given(
         lines_map(q.view(-1, d), _ROWS),
         *(lines_map(t.view(-1, d), _KEYS) for t in (key, value)),
         out.data_ptr(), _cuda.address(exists), rows, keys, half(keys), tiles,
         score_scale(d),
     )  # fmt: skip
-    kernel = _kernel(form, out.dtype == E5M2, q.dtype, dependent, q.get_device())
+    kernel = _kernel(form, q.dtype, dependent, q.get_device())
     kernel.launch(batch * tiles * _RANKS, given, dependent=dependent)
     return out

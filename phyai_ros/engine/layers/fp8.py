@@ -68,16 +68,6 @@ class Fp8Operators(FastOperators):
             return super().gated_linear(x, weight, activation)
         return self._gated_rows(self._rows(x, weight), weight, activation)
 
-    def attention_branch(
-        self, q: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: Weight,
-        **options: Any,
-    ) -> Any:  # fmt: skip
-        if not isinstance(output, QuantizedWeight):
-            return super().attention_branch(q, key, value, output, **options)
-        leaves = E5M2 if output.rows == E5M2 else None
-        y = self.attention(q, key, value, leaves=leaves, **options).flatten(0, 1)
-        return self._raw(QuantizedRows(y, None) if y.dtype == E5M2 else y, output, None)
-
     def gated_branch(self, x: Rows, gate_up: Weight, down: Weight, activation: str) -> Any:
         if not (isinstance(gate_up, QuantizedWeight) and isinstance(down, QuantizedWeight)):
             return super().gated_branch(x, gate_up, down, activation)

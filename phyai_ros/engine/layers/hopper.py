@@ -84,14 +84,12 @@ class Hopper:
         exists: torch.Tensor | None = None,
         *,
         some_unseen: bool = False,
-        leaves: torch.dtype | None = None,
     ) -> Offered:
         """Launches of (q, key, value, exists=). some_unseen: some queries do not see every key
-        that exists, which nothing is written for. leaves: of those that can, what they give."""
+        that exists, which nothing is written for."""
         many = not some_unseen and q.ndim == 4 and q.shape[1] * q.shape[2] >= _MANY
         if many and prefix_attention.fits(q, key, value):
-            launch = partial(prefix_attention.fused, leaves=leaves)
-            return Offered(self._attention, _forms(launch, _ATTENTION))
+            return Offered(self._attention, _forms(prefix_attention.fused, _ATTENTION))
         return Offered(
             self._attention, _of_towers(q, key, value) if many and exists is None else {}
         )

@@ -52,14 +52,7 @@ class Operators:
     row_linear = staticmethod(row_linear.reference)
     flow_step = staticmethod(flow_step.reference)
     token_rows = staticmethod(token_rows.reference)
-    attention: Any = staticmethod(attention.reference)
-
-    def attention_branch(
-        self, q: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: Any, **options: Any
-    ) -> Any:
-        """``branch`` of what ``attention`` gives, in whatever form suits the two."""
-        return self.branch(self.attention(q, key, value, **options).flatten(0, 1), output)
-
+    attention = staticmethod(attention.reference)
     letterbox = staticmethod(letterbox.reference)
     place_rows = staticmethod(place_rows.reference)
     flow_places = staticmethod(flow_places.reference)

@@ -182,10 +182,7 @@ class FastOperators(Passes):
         own_last: bool = False,
         first_alone: bool = False,
         q_bias: torch.Tensor | None = None,
-        leaves: torch.dtype | None = None,
     ) -> torch.Tensor:
-        """leaves: what the reader would take, where a candidate can leave that."""
-
         def run(choice: str) -> torch.Tensor:
             options: dict[str, Any] = {
                 "exists": exists, "causal": causal, "own_last": own_last,
@@ -208,7 +205,7 @@ class FastOperators(Passes):
             f"{'own ' if own_last else ''}{'parts ' if q.ndim == 5 else ''}{dtype_of(key)}"
         )
         some_unseen = causal or own_last or first_alone
-        more = self._hopper.attention(q, key, value, exists, some_unseen=some_unseen, leaves=leaves)
+        more = self._hopper.attention(q, key, value, exists, some_unseen=some_unseen)
         choice = self.table.choices.get(name)
         if choice is None:
             choice = LIBRARY

@@ -12,7 +12,7 @@
 //
 // Defined outside: HELD steps of the queries that stay in registers, 8 at most (the others are read
 // from shared memory each time, beside the keys); TURNS: 1 where the warpgroups take turns in asking
-// for products; BYTES: 1 where what it leaves is E5M2.
+// for products.
 
 #define D 256
 #define STEPS (D / 16)   // of 16 columns
@@ -40,7 +40,7 @@ static_assert(HELD <= 8, "registers");
 struct Given {
   TensorMap q;           // [requests x rows, D], boxes of ROWS rows
   TensorMap key, value;  // [requests x keys, D], boxes of KEYS rows
-  void* out;             // as q, or BYTES
+  u16* out;              // as q
   const u8* exists;      // [requests, keys], which there are; null: all
   u32 rows, keys, half;  // of a request; half: keys of the first block, a multiple of 16
   u32 tiles;             // of rows, of a request
@@ -170,42 +170,25 @@ DEV void join(const Block& b, const Given& g, Sums& sums, const u8* memory, u32 
     others[h] *= inverse;
   }
   const u32 quad = tid & 3;
-  // A row's two columns of the i-th eight.
-  auto joined = [&](u32 i, int h) {
-    const Float4 part = ((const Float4*)memory)[i * WARPGROUP + tid];
-    const float* y = sums.y + i * 4 + h * 2;
-    return Float2{y[0] * own[h] + part.v[h * 2] * others[h],
-                  y[1] * own[h] + part.v[h * 2 + 1] * others[h]};
-  };
 #pragma unroll
-  for (u32 k = 0; k < D / 8; k += BYTES ? 8 : 4) {
+  for (u32 k = 0; k < D / 32; k++) {
     u32 words[2][4];
 #pragma unroll
-    for (u32 i = 0; i < 4; i++)
+    for (u32 i = 0; i < 4; i++) {
+      const Float4 part = ((const Float4*)memory)[(k * 4 + i) * WARPGROUP + tid];
+      const float* y = sums.y + (k * 4 + i) * 4;
 #pragma unroll
-      for (int h = 0; h < 2; h++) {
-        const Float2 two = joined(k + i, h);
-#if BYTES  // beside those of four eights further on
-        const Float2 more = joined(k + 4 + i, h);
-        words[h][i] = pack_e5m2(two.v[0], two.v[1], more.v[0], more.v[1]);
-#else
-        words[h][i] = pack(two.v[0], two.v[1]);
-#endif
-      }
+      for (int h = 0; h < 2; h++)
+        words[h][i] = pack(y[h * 2] * own[h] + part.v[h * 2] * others[h],
+                           y[h * 2 + 1] * own[h] + part.v[h * 2 + 1] * others[h]);
+    }
 #pragma unroll
     for (u32 h = 0; h < 2; h++) {
       exchange(words[h], quad);
-      const u32* w = words[h];
       u32 here = row + h * 8;
-      if (here >= g.rows) continue;
-#if BYTES
-      Word2* to = (Word2*)((u8*)g.out + (u64)(b.item * g.rows + here) * D) + k + quad;
-      to[0] = {(w[0] & 0xffff) | w[1] << 16, (w[2] & 0xffff) | w[3] << 16};
-      to[4] = {w[0] >> 16 | (w[1] & 0xffff0000), w[2] >> 16 | (w[3] & 0xffff0000)};
-#else
-      ((Word4*)((u16*)g.out + (u64)(b.item * g.rows + here) * D))[k + quad] = {w[0], w[1], w[2],
-                                                                              w[3]};
-#endif
+      if (here < g.rows)
+        ((Word4*)(g.out + (u64)(b.item * g.rows + here) * D))[k * 4 + quad] = {
+            words[h][0], words[h][1], words[h][2], words[h][3]};
     }
   }
 }

@@ -140,8 +140,8 @@ class FusedFlow:
             q = ops.rope_cache(y, cos, sin, key[i], value[i], heads=heads)
             if q is None:
                 break
-            output = layer.attention.output.weight
-            branch = ops.attention_branch(q, key[i], value[i], output, exists=exists)
+            y = ops.attention(q, key[i], value[i], exists=exists).flatten(0, 1)
+            branch = ops.branch(y, layer.attention.output.weight)
             h = norm(ops, x, branch, norms[1], None, config.eps, reads(layer.mlp.gate_up.weight))
             gate_up, down = layer.mlp.gate_up.weight, layer.mlp.down.weight
             branch = ops.gated_branch(h, gate_up, down, "gelu_tanh")
