@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -70,6 +71,7 @@ def run(
     if options.refine:
         measured = refine(adapter, device, observations, noise, lambda t: say(f"{work}: {t}"))
     del reference
+    gc.collect()
     torch.cuda.empty_cache()  # what the other paths took is not the engine's
     runner = Runner(adapter, device)
     begin = time.perf_counter()
