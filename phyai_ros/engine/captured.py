@@ -84,7 +84,8 @@ class Captured:
             observations = [observation] * batch
             lengths = getattr(adapter, "graph_lengths", lambda _: (None,))(observations)
             try:
-                for length in lengths:
+                # The longest first: what it took and gave back holds what the others need.
+                for length in reversed(lengths):
                     if length is not None:
                         adapter.token_lengths = (length,)  # type: ignore[attr-defined]
                     self._capture(observations, model, loop)

@@ -57,9 +57,6 @@ FORMS = [
     Form(768, 2048, 8, 1, 32, "residual", registers=168, late=True),
 ]
 PLACED = FORMS[-3:]
-SMALLEST_E5M2 = 2.0**-16
-"""E5M2's step from zero to 2^-14, which no share of so small a number need reach, and of zero none
-does. From there on neighbours are apart by a quarter of the smaller at most."""
 BYTES = {"takes": "bytes", "leaves": "bytes"}
 E4M3_FORMS = [  # the first five are those of pi0.5's expert
     Form(2560, 1024, 4, 1, 32, "rope", "rms", registers=128, fp8=True, most=2),
@@ -159,12 +156,14 @@ def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
     for one, other in zip(found, expected, strict=True):
         if not other.numel():  # queries alone
             continue
-        if one.dtype == torch.float64:  # bytes, so that some are their neighbours'
+        if one.dtype == torch.float64:  # bytes
+            # What a sum's error takes over the middle of two numbers is the neighbour's, whose
+            # spacing is an eighth of them at least; sums that cancel are no larger than that error.
             other = in_e5m2(other)
-            different = one != other
-            assert different.float().mean() < 2e-2
+            assert (one != other).float().mean() < bound * 16
+            size = other.square().mean(1, keepdim=True).sqrt()
             apart = (one - other).abs() - 0.3 * other.abs()
-            assert (apart <= SMALLEST_E5M2).all(), float(apart.max())
+            assert (apart <= 10 * bound * size).all(), float((apart / size).max())
             continue
         error = (one.double() - other).norm() / other.norm()
         assert error < bound, (float(error), (one.double() - other).abs().amax(1).tolist())
