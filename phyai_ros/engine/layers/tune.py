@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -70,17 +71,29 @@ def copies(*weights: torch.Tensor) -> int:
     return max(1, min(32, -(-160_000_000 // max(size, 1))))
 
 
+@lru_cache(maxsize=8)
+def _stream(device: int) -> torch.cuda.Stream:
+    """One for all: the library keeps a workspace for every stream that it was ever called on."""
+    return torch.cuda.Stream(device)
+
+
 def seconds(candidate: Candidate, copies: int) -> float:
     """Seconds a launch takes inside a graph, the least of a few replays."""
-    candidate(0)
-    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        graph.capture_begin()
-        for i in range(_LAUNCHES):
-            candidate(i % copies)
-        graph.capture_end()
+    torch.cuda.synchronize()
+    try:
+        with torch.cuda.stream(_stream(torch.cuda.current_device())):
+            candidate(0)
+            torch.cuda.synchronize()
+            graph.capture_begin()
+            try:
+                for i in range(_LAUNCHES):
+                    candidate(i % copies)
+            finally:
+                graph.capture_end()
+    except Exception:
+        _stream.cache_clear()  # what was captured on it may not have ended well
+        raise
     best = float("inf")
     for _ in range(_REPLAYS):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
