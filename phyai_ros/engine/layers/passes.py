@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from phyai_ros.engine.kernels import (
@@ -30,6 +31,14 @@ class Passes(Operators):
     ended."""
 
     dependent: bool
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        before, self.dependent = self.dependent, False
+        try:
+            yield
+        finally:
+            self.dependent = before
 
     def add_norm(self, x, branch, **options):
         return add_norm.fused(x, branch, dependent=self.dependent, **options)

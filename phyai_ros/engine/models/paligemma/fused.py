@@ -56,6 +56,10 @@ class FusedFlow:
     # -- once a request --------------------------------------------------------------------------
     def vision(self, inputs: Inputs) -> torch.Tensor:
         """-> image tokens in the language model's width, [B, cameras, patches, width]."""
+        with self.operators.waiting():  # beside the library's kernels early ones are in the way
+            return self._tower(inputs)
+
+    def _tower(self, inputs: Inputs) -> torch.Tensor:
         model, ops, image = self.model, self.operators, self.model.image
         batch, cameras = inputs.images.shape[:2]
         views, size = [inputs.images.flatten(0, 1)], image.config.patch_size
