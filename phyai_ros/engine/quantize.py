@@ -231,6 +231,9 @@ def quantize(model: nn.Module, plan: Fp8Plan) -> int:
         made = QuantizedWeight.of(module.weight, own, rows)
         del module.weight
         module.weight = made  # type: ignore[assignment]
+        if made.values.is_cuda:
+            # Now, or the next layer's smaller weight would hold what this one's took for good.
+            torch.cuda.empty_cache()
         count += 1
     return count
 
