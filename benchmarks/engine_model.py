@@ -56,12 +56,13 @@ def run(
     adapter, batch = build(work, device)
     observations = [NOTHING] * batch
     generator = torch.Generator(device).manual_seed(2)
-    noise = torch.randn(adapter.noise_shape(batch), device=device, generator=generator)
+    # On the host, as a request brings it: from the device a replay would fetch it, and wait.
+    noise = torch.randn(adapter.noise_shape(batch), device=device, generator=generator).cpu()
     reference = Runner(adapter, device, "reference")
     plain = answers(reference, observations, noise)
     eager = [total(reference.run(observations, noise)[0].stages) for _ in range(2)]
     say(f"{work}: built, eager reference {1e3 * min(eager):.1f} ms")
-    request = (adapter.prepare(observations), noise, None)
+    request = (adapter.prepare(observations), noise.to(device), None)
     cost = engine_roofs.costs(adapter.model, reference._stages, request)
     emulated = None
     if "fp8" in work:  # held against the 16-bit reference, and against its own emulation
