@@ -41,27 +41,30 @@ exit status: 0 all well, 1 a breach or a checkpoint that cannot be used, 2 wrong
 def main(words: Sequence[str]) -> int:
     options = _parse(words)
     rows: list[Row] = []
+    refusal: Row | None = None
     try:
         for row in _rows(options):
             rows.append(row)
             if console.interactive():
                 console.say("info", f"{'ok' if row.passed else 'FAILED'}: {row.check} {row.detail}")
     except (PolicyError, robots.RobotError) as error:
-        text = policy_options.said(error)
-        console.fail(text)
-        rows.append(Row("usable", "", False, note=text))
-    result = _result(options, rows)
+        refusal = Row("usable", "", False, note=policy_options.said(error))
+    every = [*rows, refusal] if refusal else rows
+    text = json.dumps(_result(options, every), indent=2)
     if options.json == "-":
-        print(json.dumps(result, indent=2))
-    else:
+        print(text)
+    elif rows:
         _show(rows, Console(highlight=False, width=None if sys.stdout.isatty() else 160))
+    if refusal:  # a row for programs alone: people read it once, below what was checked before
+        console.fail(refusal.note)
+    if options.json != "-":
         try:
-            Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
+            Path(options.json).write_text(text + "\n")
         except OSError as error:
             console.fail(f"--json {options.json}: {error.strerror}")
             return 1
-    failed = sum(not row.passed for row in rows)
-    console.say("info" if not failed else "error", f"checks: {len(rows)}, failed: {failed}")
+    failed = sum(not row.passed for row in every)
+    console.say("info" if not failed else "error", f"checks: {len(every)}, failed: {failed}")
     return 1 if failed else 0
 
 

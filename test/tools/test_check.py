@@ -102,6 +102,22 @@ def test_a_checkpoint_that_cannot_be_used_is_a_breach_that_says_why(tmp_path, co
     assert "no end-to-end case" in result["rows"][-1]["note"]
 
 
+@pytest.mark.parametrize("robot", [None, "ur11"])
+def test_people_read_a_refusal_once_and_programs_find_it_as_a_row(tmp_path, capsys, robot):
+    """The second one comes after a check that passed, of which the table tells."""
+    checkpoint, why = ("gr00t_ur10e_small", "ur11") if robot else ("absent", "no such directory")
+    words = ["--checkpoint", checkpoint, *(("--robot", robot) if robot else ())]
+    status, result = check(tmp_path, *words)
+    shown = capsys.readouterr()
+    assert status == 1
+    assert why in result["rows"][-1]["note"]
+    assert (result["rows"][-1]["check"], result["passed"]) == ("usable", False)
+    assert " ".join(shown.err.split()).count(why) == 1
+    assert why not in shown.out
+    assert ("load" in shown.out) == bool(robot)
+    assert "failed: 1" in shown.err
+
+
 def test_a_robot_that_does_not_fit_is_a_breach_and_the_rest_goes_on(tmp_path):
     status, result = check(tmp_path, "--checkpoint", GOLDEN / "act", "--robot", "ur10e")
     assert (status, failed(result)) == (1, {("robot", "ur10e")})
