@@ -40,6 +40,11 @@ def resolve(
     """A directory, the name of an embedded checkpoint, or ``owner/name`` on the hub at ``revision``
     (branch, tag or commit), which ``owner/name@revision`` says too, and more nearly. Without a
     connection the cached snapshot serves. Raises PolicyError when there is none of them."""
+    if not str(name):  # pathlib reads it as the current directory, which nobody meant
+        raise PolicyError(
+            "checkpoint: expected a directory, an embedded checkpoint "
+            f"({', '.join(embedded.names())}) or a hub id (owner/name), found an empty name"
+        )
     path = Path(os.path.expanduser(name))
     if os.path.isdir(path):  # of a name that can be no path, pathlib would raise
         return path

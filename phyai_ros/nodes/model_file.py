@@ -46,7 +46,10 @@ def robot_part(model: ModelFile, robot: str, source: str) -> ModelConfig:
 
 def checkpoint_path(name: str, source: str) -> str:
     """A checkpoint's name -> what the engine takes: a directory beside the model's YAML or among
-    the embedded ones, else the name itself (another directory, or a hub id)."""
+    the embedded ones, else the name itself (another directory, or a hub id). An empty name stays
+    one, for the engine to refuse."""
+    if not name:
+        return name
     beside = Path(source).parent / name
     return str(beside if beside.is_dir() else embedded.find(name) or name)
 

@@ -12,6 +12,8 @@ from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import PolicyError
 from phyai_ros.tools.cli import main
 
+BAG = Path(__file__).parents[1] / "data" / "bags" / "gr00t"
+
 
 @pytest.fixture
 def nameless(tmp_path):
@@ -42,3 +44,21 @@ def test_the_option_is_named_and_helps(command, nameless, tmp_path, capsys):
 def test_python_is_told_its_argument(nameless):
     with pytest.raises(PolicyError, match=r"\(name one with family=\)"):
         load_policy(Path(nameless))
+
+
+@pytest.mark.parametrize("command", ["info", "init-robot", "check", "replay"])
+def test_an_empty_checkpoint_is_not_the_current_directory(command, tmp_path, monkeypatch, capsys):
+    """As of a shell's variable that is not set; here even in a directory that is a checkpoint."""
+    checkpoint = shutil.copytree(embedded.find("gr00t_ur10e_small"), tmp_path / "here")
+    monkeypatch.chdir(checkpoint)
+    words = {"replay": [str(BAG), "--robot", "ur10e"], "check": ["--json", "-"]}.get(command, [])
+    assert main([command, *words, "--checkpoint", ""]) in (1, 2)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "checkpoint: expected a directory, an embedded checkpoint (" in said
+    assert "found an empty name" in said
+
+
+def test_python_is_told_that_a_checkpoint_is_empty(monkeypatch):
+    monkeypatch.chdir(embedded.find("gr00t_ur10e_small"))
+    with pytest.raises(PolicyError, match="found an empty name"):
+        load_policy("")
