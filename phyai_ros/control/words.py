@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Text for people that quotes what somebody sent: it has an end, whatever was sent."""
+"""Text for people: what somebody sent, quoted with an end to it, and counts of things."""
 
 from __future__ import annotations
 
@@ -13,3 +13,9 @@ def shortened(text: str) -> str:
         return text
     half = LONGEST // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+def counted(number: int, thing: str) -> str:
+    """A count with its noun, given in the singular: ``1 row``, ``2 rows``. For nouns whose plural
+    takes an s."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

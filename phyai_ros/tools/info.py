@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from phyai_ros.control.words import counted
 from phyai_ros.engine.types import FeatureSpec, PolicyError, PolicySpec
 from phyai_ros.tools import console, policy_options
 from phyai_ros.tools.describe import RANGES, Described, as_json, describe
@@ -81,12 +82,9 @@ def _show_spec(spec: PolicySpec, out: Console) -> None:
     if spec.embodiment:
         out.print(console.shown(f"\nembodiment {spec.embodiment}"), style="bold", markup=False)
     rate = f"{1 / spec.step:g} Hz" if spec.step else "not said by the checkpoint"
-    history = f", with {spec.history} earlier observations" if spec.history else ""
-    out.print(
-        f"\n{spec.horizon} rows a chunk; rate {rate}; {spec.denoising_steps} denoising steps"
-        f"{history}",
-        markup=False,
-    )
+    history = f", with {counted(spec.history, 'earlier observation')}" if spec.history else ""
+    rows = counted(spec.horizon, "row")
+    out.print(f"\n{rows} a chunk; rate {rate}; {_passes(spec)}{history}", markup=False)
     cameras = _table("cameras, in order", "key", "image", "")
     for key in spec.cameras:
         cameras.add_row(
@@ -145,6 +143,12 @@ def _table(title: str, *headings: str) -> Table:
         number = heading in ("low", "high", "mean", "std")
         table.add_column(heading, justify="right" if number else "left", no_wrap=bool(heading))
     return table
+
+
+def _passes(spec: PolicySpec) -> str:
+    """A network that answers at once, as ACT's, denoises nothing."""
+    steps = spec.denoising_steps
+    return f"{steps} denoising steps" if steps > 1 else "one pass of the network"
 
 
 def _prompt(spec: PolicySpec) -> str:

@@ -52,6 +52,27 @@ def test_the_table_names_cameras_columns_and_ranges(capsys):
         assert word in out
 
 
+@pytest.mark.parametrize(
+    ("fixture", "steps", "says"),
+    [
+        ("act", None, "rate not said by the checkpoint; one pass of the network\n"),
+        ("pi05", 1, "; one pass of the network"),
+        ("pi05", 2, "; 2 denoising steps"),
+    ],
+)
+def test_a_network_that_answers_at_once_has_no_denoising_steps(
+    capsys, tmp_path, fixture, steps, says
+):
+    checkpoint = shutil.copytree(GOLDEN / fixture, tmp_path / fixture)
+    file = checkpoint / "config.json"
+    if steps is not None:
+        config = {**json.loads(file.read_text()), "num_inference_steps": steps}
+        file.write_text(json.dumps(config))
+    _, out, _ = info(capsys, checkpoint)
+    assert says in out
+    assert "1 denoising" not in out
+
+
 def test_every_embodiment_is_told_unless_one_is_named(capsys):
     _, out, _ = info(capsys, GOLDEN / "groot_n17", "--json")
     tags = [e["embodiment"] for e in json.loads(out)["embodiments"]]
