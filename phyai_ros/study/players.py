@@ -10,6 +10,7 @@ import numpy as np
 from phyai_ros.control.align import AlignConfig, CameraStream, ObservationAligner
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.states import Request
+from phyai_ros.control.words import counted
 from phyai_ros.nodes.answering import Answering
 from phyai_ros.robots.binding import Binding
 from phyai_ros.robots.robot import Robot
@@ -49,7 +50,8 @@ class PolicyPlayer:
     def __init__(self, policy: Policy, binding: Binding, robot: Robot) -> None:
         if policy.spec.history:
             raise ValueError(
-                f"{policy.spec.checkpoint} looks at {policy.spec.history} earlier observations; "
+                f"{policy.spec.checkpoint} looks at "
+                f"{counted(policy.spec.history, 'earlier observation')}; "
                 f"a study knows only policies that look at one moment"
             )
         self._policy, self._binding, self._robot = policy, binding, robot

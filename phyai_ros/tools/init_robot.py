@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from phyai_ros.control.words import counted
 from phyai_ros.engine.types import PolicyError
 from phyai_ros.robots.config_files import GAP, SUFFIXES
 from phyai_ros.tools import console, policy_options
@@ -80,7 +81,7 @@ def main(words: Sequence[str]) -> int:
         files = [str(out), str(model)]
         print(json.dumps({"files": files, "gaps": text.gaps, "next": following}))
         return 0
-    print(f"wrote {out} and {model}: fill in the {text.gaps} values marked {GAP}, then")
+    print(f"wrote {out} and {model}: fill in the {counted(text.gaps, 'value')} marked {GAP}, then")
     for command in following:
         print(f"  {command}")
     return 0

@@ -12,6 +12,7 @@ from types import FrameType
 
 from phyai_ros.bags.play_order import chosen_topics, default_topics
 from phyai_ros.bags.reader import Bag, BagError
+from phyai_ros.control.words import counted
 from phyai_ros.tools import console
 from phyai_ros.tools.option_types import not_negative
 
@@ -64,7 +65,7 @@ def main(words: Sequence[str]) -> int:
     finally:
         player.close()
         bag.close()
-    console.say("info", f"{count} messages on {', '.join(topics)}")
+    console.say("info", f"{counted(count, 'message')} on {', '.join(topics)}")
     return 128 + caught[0] if caught else 0
 
 

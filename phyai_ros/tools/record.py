@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from phyai_ros import robots
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.bags.writer import STORAGES, BagWriter
+from phyai_ros.control.words import counted
 from phyai_ros.nodes.memory import one_arena
 from phyai_ros.robots.parts import TOPIC
 from phyai_ros.tools import console
@@ -150,7 +151,7 @@ def _report(path: Path, recorder: BagRecorder, absent: list[str], *, before: boo
     for topic, count in counts.items():
         lost = recorder.dropped[topic]
         print(f"{topic}: {count}" + (f" ({lost} dropped: the disk was too slow)" if lost else ""))
-    print(f"{path}: {sum(counts.values())} messages, {recorder.bytes / 1e6:.1f} MB")
+    print(f"{path}: {counted(sum(counts.values()), 'message')}, {recorder.bytes / 1e6:.1f} MB")
     if absent:
         console.say("warning", f"nobody published {', '.join(absent)}")
     if recorder.failure is not None:

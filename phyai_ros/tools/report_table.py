@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from phyai_ros.control.words import counted
 from phyai_ros.engine.types import STAGES
 
 
@@ -54,7 +55,8 @@ def _nothing(report: Mapping[str, Any]) -> str:
     ticks, chunks = report["ticks"]["total"], report["inference"]["count"]
     if not ticks:
         return "The arm was never commanded: nothing was heard of the handoff."
-    return f"The arm was never commanded: {ticks} control ticks, {chunks} chunks, no action."
+    came = f"{counted(ticks, 'control tick')}, {counted(chunks, 'chunk')}"
+    return f"The arm was never commanded: {came}, no action."
 
 
 def _table(title: str) -> Table:
@@ -95,7 +97,7 @@ def _episodes(report: Mapping[str, Any]) -> Table:
 
 def _timing(report: Mapping[str, Any]) -> Table:
     count = report["inference"]["count"]
-    table = _table(f"Inference: {count} chunks")
+    table = _table(f"Inference: {counted(count, 'chunk')}")
     table.add_column("stage")
     for heading in ("p50 ms", "p99 ms", "max ms"):
         table.add_column(heading, justify="right")

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from phyai_ros.control import methods
+from phyai_ros.control.words import counted
 from phyai_ros.nodes import model_file
 from phyai_ros.sim import world
 from phyai_ros.study import design as design_
@@ -95,8 +96,8 @@ def main(words: Sequence[str]) -> int:
             done = sum((c.key, s) in journal.rows for c, s in design.jobs())
             console.say(
                 "warning",
-                f"stopped after {done} of {len(design.jobs())} episodes; the same command with "
-                f"--out {out} goes on from there",
+                f"stopped after {done} of {counted(len(design.jobs()), 'episode')}; the same "
+                f"command with --out {out} goes on from there",
             )
             return 143 if isinstance(stop, Terminated) else 130
         finally:
@@ -238,7 +239,7 @@ def _run(design: Design, cell: Cell, journal: Journal, processes: int) -> None:
     jobs = [job for job in design.jobs() if (job[0].key, job[1]) not in journal.rows]
     total = len(design.jobs())
     if len(jobs) < total:
-        console.say("info", f"{total - len(jobs)} of {total} episodes are done already")
+        console.say("info", f"{total - len(jobs)} of {counted(total, 'episode')} done already")
     if not jobs:
         return
     began, simulated = time.monotonic(), 0.0
@@ -260,7 +261,8 @@ def _run(design: Design, cell: Cell, journal: Journal, processes: int) -> None:
     factor = simulated / max(time.monotonic() - began, 1e-9)
     console.say(
         "info",
-        f"{len(jobs)} episodes, {simulated:.0f} simulated seconds, {factor:.1f} times real time",
+        f"{counted(len(jobs), 'episode')}, {simulated:.0f} simulated seconds, "
+        f"{factor:.1f} times real time",
     )
 
 

@@ -36,10 +36,13 @@ def test_two_runs_write_the_same_bytes_in_one_process_or_in_two(tmp_path):
     assert all(e["episodes"] == 2 for e in result["conditions"])
 
 
-def test_what_is_named_twice_is_run_once(tmp_path):
+def test_what_is_named_twice_is_run_once(tmp_path, capsys):
     words = ("--handoff", "replace,replace", "--delay-ms", "0,0", "--horizon", "8,8")
     run(tmp_path, *words, "--episodes", "1")
     assert len(_rows(tmp_path)) == 1
+    assert "1 episode, " in capsys.readouterr().err
+    run(tmp_path, *words, "--episodes", "1")
+    assert "1 of 1 episode done already" in capsys.readouterr().err
 
 
 def test_all_leaves_out_what_the_policy_cannot_do_and_says_so(tmp_path, capsys):

@@ -306,6 +306,9 @@ def test_a_run_in_which_nothing_acted_is_one_sentence():
     recording.episodes.append(Episode({"seed": 0}, 0.0))
     text = shown(report.build(recording, {}))
     assert text.startswith("The arm was never commanded: 3 control ticks, 0 chunks, no action.")
+    del recording.ticks[1:]
+    text = shown(report.build(recording, {}))
+    assert text.startswith("The arm was never commanded: 1 control tick, 0 chunks, no action.")
 
 
 def test_what_is_waited_for_is_noted_once_a_kind():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from phyai_ros.control.states import State
+from phyai_ros.control.words import counted
 from phyai_ros.nodes.convert import ns_to_seconds, stamp_to_ns
 from phyai_ros.nodes.message_types import type_name
 from phyai_ros.robots.robot import Robot
@@ -138,7 +139,7 @@ def chunks(robot: Robot, heard: Heard) -> list[Finding]:
         found.append(
             error(
                 "chunks",
-                f"{asked.count} requests and no chunk",
+                f"{counted(asked.count, 'request')} and no chunk",
                 "policy_node says why in /diagnostics and its log; the sensors' findings, if any, "
                 "come first",
             )
@@ -153,8 +154,8 @@ def chunks(robot: Robot, heard: Heard) -> list[Finding]:
         found.append(
             error(
                 "delay",
-                f"{newest.measured_delay} ticks from observation to first use, a chunk lasts "
-                f"{lasts}",
+                f"{counted(newest.measured_delay, 'tick')} from observation to first use, a chunk "
+                f"lasts {lasts}",
                 "a faster device or precision, a smaller model, fewer denoising steps",
             )
         )

@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from phyai_ros.control.words import counted
 from phyai_ros.nodes.convert import ns_to_seconds, stamp_to_ns
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.doctoring import control, middleware, sensors
@@ -176,7 +177,7 @@ def _what(row: Mapping[str, Any]) -> str:
         parts.append("no message" if row["publishers"] else "no publisher")
     parts += [str(row[name]) for name in ("size", "encoding", "value") if row[name] is not None]
     if row["joints"]:
-        parts.append(f"{len(row['joints'])} joints")
+        parts.append(counted(len(row["joints"]), "joint"))
     return " ".join(parts)
 
 
