@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
@@ -28,9 +36,16 @@ def _topic(name: str) -> str:
 Topic = Annotated[str, AfterValidator(_topic)]
 
 
-PLAUSIBLE = {"rad": (8 * np.pi, 30.0, "degrees"), "m": (20.0, 20.0, "millimetres")}
-"""Unit -> the most that a joint's limits may be, position and velocity, and the unit they are often
-given in instead."""
+PLAUSIBLE = {
+    "rad": {"position": 8 * np.pi, "velocity": 30.0, "acceleration": 100.0},
+    "m": {"position": 20.0, "velocity": 20.0, "acceleration": 100.0},
+}
+"""Unit -> the most that a joint's limits may be. Acceleration: five times the 20 rad/s² that Franka
+states for its quickest joints (Universal Robots states none, MoveIt takes 5 to 10 for them), which
+leaves room for a gripper's motor; ten times gravity for what slides."""
+_MEANT = {"rad": "degrees", "m": "millimetres"}
+"""Unit -> the one that limits are often given in instead."""
+_WHY = {("acceleration", "rad"): "Franka states 20 for its quickest joints; "}
 
 
 class Strict(BaseModel):
@@ -73,18 +88,32 @@ class Joint(Strict):
             raise ValueError("expected [lower, upper] with lower < upper")
         return value
 
-    @model_validator(mode="after")
-    def _plausible(self) -> Joint:
+    @field_validator("position", "velocity", "acceleration")
+    @classmethod
+    def _plausible(cls, value: Any, info: ValidationInfo) -> Any:
         """Limits that no arm has are limits in another unit, and would hold nothing back."""
-        reach, speed, other = PLAUSIBLE[self.unit]
-        farthest = max(abs(self.position[0]), abs(self.position[1]))
-        if farthest > reach or self.velocity > speed:
-            what = "position" if farthest > reach else "velocity"
+        unit, name = info.data.get("unit"), str(info.field_name)
+        if unit is None:  # refused itself
+            return value
+        most = PLAUSIBLE[unit][name]
+        if np.abs(value).max() > most:
+            per = {"position": "", "velocity": "/s", "acceleration": "/s²"}[name]
             raise ValueError(
-                f"{what}: expected {self.unit}: at most {reach:g} {self.unit} and {speed:g} "
-                f"{self.unit}/s; is it in {other}?"
+                f"expected at most {most:g} {unit}{per} ({_WHY.get((name, unit), '')}"
+                f"is it in {_MEANT[unit]}?)"
             )
-        return self
+        return value
+
+    @field_validator("gripper")
+    @classmethod
+    def _closes(cls, value: Gripper | None, info: ValidationInfo) -> Gripper | None:
+        """Closed where the joint never comes, it would never be seen closed, so never stalled."""
+        limits = info.data.get("position")
+        if value is None or value.closed is None or limits is None:
+            return value
+        if not limits[0] <= value.closed <= limits[1]:
+            raise ValueError(f"closed: expected within the joint's position limits {list(limits)}")
+        return value
 
     @model_validator(mode="after")
     def _one_mapping(self) -> Joint:

@@ -114,9 +114,33 @@ def test_from_a_sourced_prefix(tmp_path, monkeypatch):
         ({"joints.elbow_joint.position": [0, ".inf"]}, ["elbow_joint.position"]),
         ({"joints.elbow_joint.unit": "deg"}, ["elbow_joint.unit", "'rad' or 'm'", "'deg'"]),
         ({"joints.elbow_joint.acceleration": float("nan")}, ["elbow_joint.acceleration"]),
-        ({"joints.elbow_joint.position": [-180, 180]}, ["elbow_joint", "is it in degrees?"]),
-        ({"joints.elbow_joint.velocity": 120}, ["elbow_joint: velocity", "is it in degrees?"]),
+        (
+            {"joints.elbow_joint.position": [-180, 180]},
+            ["elbow_joint.position: expected at most 25.1", "is it in degrees?"],
+        ),
+        (
+            {"joints.elbow_joint.velocity": 120},
+            ["elbow_joint.velocity: ", "30 rad/s (is it in degrees?), found 120"],
+        ),
         ({"joints.finger_joint.position": [0, 40]}, ["finger_joint", "is it in millimetres?"]),
+        (
+            {"joints.elbow_joint.acceleration": 180},
+            [
+                "mine.yaml: joints.elbow_joint.acceleration: expected at most 100 rad/s² "
+                "(Franka states 20 for its quickest joints; is it in degrees?), found 180"
+            ],
+        ),
+        (
+            {"joints.finger_joint.acceleration": 2000},
+            ["finger_joint.acceleration: expected at most 100 m/s² (is it in millimetres?)"],
+        ),
+        (
+            {"joints.finger_joint.gripper": {"closed": 0.08}},
+            [
+                "mine.yaml: joints.finger_joint.gripper: closed: expected within the joint's "
+                "position limits [0.0, 0.04], found {'closed': 0.08}"
+            ],
+        ),
         ({"joints.elbow_joint.velocity": True}, ["velocity: expected a number, not true or false"]),
         ({"joints.elbow_joint.sign": 2}, ["elbow_joint.sign", "-1 or 1"]),
         ({"joints.elbow_joint.scale": 0}, ["elbow_joint.scale", "greater than 0"]),
@@ -136,6 +160,21 @@ def test_refusals_say_file_key_expected_and_found(write, changes, texts):
         robots.load(write(changes))
     for text in texts:
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("closed", [0.0, 0.04])
+def test_a_gripper_may_close_at_either_of_its_limits(write, closed):
+    robot = robots.load(write({"joints.finger_joint.gripper": {"closed": closed}}))
+    assert robot.joints["finger_joint"].gripper.closed == closed
+
+
+def test_limits_that_are_all_in_degrees_are_all_told(write):
+    degrees = {"position": [-180, 180], "velocity": 180, "acceleration": 900}
+    with pytest.raises(RobotError) as caught:
+        robots.load(write({f"joints.elbow_joint.{key}": value for key, value in degrees.items()}))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert all("is it in degrees?" in line for line in lines)
 
 
 def test_all_problems_are_told_at_once(write):
