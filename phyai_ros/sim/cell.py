@@ -63,6 +63,10 @@ class Cell(ABC):
         """Starts episode ``seed``: everything re-drawn; the same for a seed."""
 
     @abstractmethod
+    def state(self) -> Any:
+        """The present moment, as the robot's expert takes it."""
+
+    @abstractmethod
     def judge_anew(self) -> None:
         """Only what happens from now on counts."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from phyai_ros.sim import scene, task
+import numpy as np
+
+from phyai_ros.sim import expert, scene, task
+from phyai_ros.sim.aloha import expert as aloha_expert
 from phyai_ros.sim.aloha import task as aloha_task
 from phyai_ros.sim.conveyor import Conveyor
 
@@ -15,13 +18,24 @@ if TYPE_CHECKING:
     from phyai_ros.sim.cell import Cell
 
 
+class Expert(Protocol):
+    """Knows what is to be reached and where it is; no policy that sees pictures will do better."""
+
+    def chunk(self, state: Any, horizon: int, step: float) -> np.ndarray:
+        """Joint targets [horizon, joints] for a cell's ``state()``, in the order of its
+        ``joint_names``; step: seconds between rows."""
+        ...
+
+
 @dataclass(frozen=True)
 class Kind:
-    """cameras: names a robot description may use as roles. tasks: what episodes can be about."""
+    """cameras: names a robot description may use as roles. tasks: what episodes can be about.
+    expert: of a cell that ``make`` made."""
 
     cameras: tuple[str, ...]
     tasks: tuple[str, ...]
     make: Callable[..., Cell]
+    expert: Callable[[Any], Expert]
 
 
 def _ur10e(robot: str, task: str, seed: int, **more: object) -> Cell:
@@ -34,13 +48,13 @@ def _aloha(robot: str, task: str, seed: int, *, conveyor: Conveyor | None, **mor
     from phyai_ros.sim.aloha.world import World
 
     if conveyor is not None:
-        raise ValueError(f"the simulated {robot} has no conveyor: leave conveyor_speed at 0")
+        raise ValueError(f"the simulated {robot} has no conveyor: leave its speed at 0")
     return World(seed, **more)  # type: ignore[arg-type]
 
 
 KINDS: Mapping[str, Kind] = {
-    "ur10e": Kind(scene.CAMERAS, task.TASKS, _ur10e),
-    "aloha": Kind(aloha_task.CAMERAS, aloha_task.TASKS, _aloha),
+    "ur10e": Kind(scene.CAMERAS, task.TASKS, _ur10e, expert.Expert),
+    "aloha": Kind(aloha_task.CAMERAS, aloha_task.TASKS, _aloha, aloha_expert.Expert),
 }
 TASKS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.tasks))
 """Of any robot."""

@@ -19,9 +19,8 @@ from phyai_ros.control.states import Counters, Request
 from phyai_ros.nodes.control_loop import ControlLoop, TickReport
 from phyai_ros.robots import guards
 from phyai_ros.robots.robot import Robot
-from phyai_ros.sim import kinematics as kin
+from phyai_ros.sim.cell import Cell
 from phyai_ros.sim.episodes import Episodes, Outcome
-from phyai_ros.sim.world import World
 from phyai_ros.study.latency import Latency
 from phyai_ros.study.players import Player
 
@@ -119,7 +118,7 @@ class Sink:
 
 
 def run_episode(
-    world: World,
+    world: Cell,
     robot: Robot,
     player: Player,
     condition: Condition,
@@ -143,7 +142,7 @@ def run_episode(
         tracking=guards.tracking_watch(robot, period),
     )
     names = limits.names
-    sink = Sink(episodes, [names.index(n) for n in kin.JOINTS], trace)
+    sink = Sink(episodes, [names.index(n) for n in world.joint_names], trace)
     rng = np.random.default_rng([seed, 1])
     sink.answers = Answers(player, condition.latency, rng, trace)
     clock = START

@@ -14,16 +14,19 @@ from phyai_ros.control.words import counted
 from phyai_ros.nodes.answering import Answering
 from phyai_ros.robots.binding import Binding
 from phyai_ros.robots.robot import Robot
-from phyai_ros.sim import kinematics as kin
-from phyai_ros.sim.expert import Expert
-from phyai_ros.sim.world import World
+from phyai_ros.sim import cells
+from phyai_ros.sim.cell import Cell
 
 if TYPE_CHECKING:
     from phyai_ros.engine.policy import Policy  # torch: the expert needs none
 
 
+EXPERT_SECONDS = 0.8
+"""That a chunk of the expert lasts, whatever the robot's control rate."""
+
+
 class Player(Protocol):
-    def begin(self, world: World, seed: int, handoff: str) -> None:
+    def begin(self, world: Cell, seed: int, handoff: str) -> None:
         """A new episode of ``world``; ``seed`` decides the noise."""
         ...
 
@@ -56,7 +59,7 @@ class PolicyPlayer:
             )
         self._policy, self._binding, self._robot = policy, binding, robot
 
-    def begin(self, world: World, seed: int, handoff: str) -> None:
+    def begin(self, world: Cell, seed: int, handoff: str) -> None:
         robot = self._robot
         self._world = world
         name = self._policy.spec.family
@@ -85,14 +88,19 @@ class PolicyPlayer:
 
 
 class ExpertPlayer:
-    """The scripted expert: it knows where the block is and how fast it moves. What it reaches is
-    what the task allows with this delay; no policy that sees pictures will do better."""
+    """The robot's scripted expert: it knows where the block or cube is and how fast it moves. What
+    it reaches is what the task allows with this delay; no policy that sees pictures will do better.
 
-    def __init__(self, robot: Robot, horizon: int = 16) -> None:
-        self._names, self._horizon, self._step = robot.joint_names, horizon, robot.period
+    horizon: rows of its chunks.
+    """
 
-    def begin(self, world: World, seed: int, handoff: str) -> None:
-        self._world, self._expert = world, Expert(world)
+    def __init__(self, robot: Robot) -> None:
+        self._names, self._step = robot.joint_names, robot.period
+        self._make = cells.kind(robot.name).expert
+        self.horizon = max(1, round(EXPERT_SECONDS / robot.period))
+
+    def begin(self, world: Cell, seed: int, handoff: str) -> None:
+        self._world, self._expert = world, self._make(world)
 
     def look(self, now: float) -> None:
         pass
@@ -102,8 +110,8 @@ class ExpertPlayer:
 
     def answer(self, request: Request, now: float) -> Chunk:
         taken, state = self._exposed
-        rows = self._expert.chunk(state, self._horizon, self._step)
-        columns = [kin.JOINTS.index(n) for n in self._names]
+        rows = self._expert.chunk(state, self.horizon, self._step)
+        columns = [self._world.joint_names.index(n) for n in self._names]
         return Chunk(
             request.request_id,
             request.epoch,

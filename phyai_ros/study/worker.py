@@ -14,7 +14,7 @@ from typing import Any
 from phyai_ros import robots
 from phyai_ros.nodes import model_file
 from phyai_ros.robots.binding import Binding
-from phyai_ros.sim import world
+from phyai_ros.sim import cells
 from phyai_ros.sim.conveyor import Conveyor
 from phyai_ros.study import measure
 from phyai_ros.study.design import EXPERT, Setting
@@ -36,14 +36,15 @@ class Cell:
                 f"found {1e3 * setting.image_age:g} ms"
             )
         conveyor = Conveyor(setting.speed, setting.reversing) if setting.speed else None
-        self.world = world.make(self.robot.name, setting.task, conveyor=conveyor)
+        self.world = cells.make(self.robot.name, setting.task, conveyor=conveyor)
         discrete = self.robot.discrete_joints
         names = self.robot.joint_names
         self._arm = [i for i, n in enumerate(names) if n not in discrete]
         self.player: Player
         self.guidance: tuple[str, ...] = ()
         if setting.checkpoint == EXPERT:
-            self.player, self.horizon = ExpertPlayer(self.robot), 16
+            expert = ExpertPlayer(self.robot)
+            self.player, self.horizon = expert, expert.horizon
         else:
             self.player = self._policy(setting)
 

@@ -19,10 +19,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from phyai_ros import robots
 from phyai_ros.control import methods
 from phyai_ros.control.words import counted
-from phyai_ros.nodes import model_file
-from phyai_ros.sim import world
+from phyai_ros.nodes import model_file, pairing
+from phyai_ros.sim import cells, world
 from phyai_ros.study import design as design_
 from phyai_ros.study import latency, plots, results
 from phyai_ros.study.design import EXPERT, Design, Setting
@@ -38,10 +39,12 @@ _EPILOG = """examples:
   phyai-ros study --model gr00t --delay-ms 200,100x5@10 --handoff replace,rtc_identity
   phyai-ros study --model gr00t --delay-from runs/today/report.json --task follow --speed 0.04
   phyai-ros study --checkpoint expert --delay-ms 0,400 --task follow
+  phyai-ros study --robot aloha --model act --delay-ms 100 --horizon 20
 Ctrl-C keeps what is done; the same command with the same --out goes on from there.
 """
 
 
+MODEL = "gr00t"
 _WIDE = 160
 _NARROW = frozenset(
     {
@@ -118,7 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--robot", default="ur10e", help="a name in config/robots or a YAML file")
-    add("--model", default="gr00t", help="a name in config/models or a YAML file")
+    add(
+        "--model",
+        help=f"a name in config/models or a YAML file; default: {MODEL}, or what comes with "
+        "the robot",
+    )
     add(
         "--checkpoint",
         default="",
@@ -146,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         help="delays as measured: a run's report.json, or seconds in a JSON or text file",
     )
     add("--horizon", default="8", help="rows executed of a chunk, comma-separated")
-    add("--task", default="reach", choices=world.TASKS)
+    add("--task", default="reach", choices=cells.TASKS)
     add(
         "--speed",
         type=float,
@@ -178,12 +185,13 @@ def _setting(options: argparse.Namespace) -> Setting:
     if options.task == "follow" and not speed > 0:
         raise ValueError(f"--speed: the task follow needs a speed above 0, found {speed:g}")
     checkpoint = options.checkpoint
+    name = _model(options.robot) if options.model is None else options.model
     if checkpoint != EXPERT:
-        model, source = model_file.load(options.model)
+        model, source = model_file.load(name)
         checkpoint = model_file.checkpoint_path(checkpoint or model.checkpoint, source)
     return Setting(
         robot=options.robot,
-        model=options.model,
+        model=name,
         checkpoint=checkpoint,
         embodiment=options.embodiment,
         task=options.task,
@@ -192,6 +200,13 @@ def _setting(options: argparse.Namespace) -> Setting:
         limit=options.time_limit,
         image_age=options.image_age_ms / 1e3,
     )
+
+
+def _model(robot: str) -> str:
+    """Of a robot for which none was named."""
+    known = robots.load(robot).name
+    fitting = [model for model, other in pairing.packaged() if robots.load(other).name == known]
+    return fitting[0] if fitting and MODEL not in fitting else MODEL
 
 
 def _design(options: argparse.Namespace, setting: Setting, cell: Cell) -> Design:

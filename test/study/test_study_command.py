@@ -87,6 +87,21 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path, number):
     assert (out / "study.json").read_bytes() == (whole / "study.json").read_bytes()
 
 
+@pytest.mark.parametrize("more", [("--checkpoint", "expert"), ()])
+def test_a_study_is_of_any_simulated_robot_and_its_own_model(tmp_path, more):
+    """ALOHA's chunks, joints and cube are not the UR10e's; what answers is what comes with it."""
+    words = ["--robot", "aloha", "--delay-ms", "100", "--handoff", "replace", "--episodes", "1"]
+    assert study.main([*words, *more, "--horizon", "20", "--out", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "study.json").read_text())
+    assert result["robot"] == "aloha"
+    assert result["model"] == ("expert" if more else "act")
+    assert result["chunk_horizon"] == (40 if more else 50)
+    (entry,) = result["conditions"]
+    assert entry["successes"] == 1
+    assert entry["starved_ticks"] == 0
+    assert entry["delay_ticks"] == 5
+
+
 def _rows(out):
     path = out / "episodes.jsonl"
     return path.read_text().splitlines()[1:] if path.exists() else []
@@ -103,6 +118,8 @@ def _rows(out):
         (("--speed", "0"), "the task follow needs a speed above 0"),
         (("--speed", "9"), "conveyor speed 9.0 m/s"),
         (("--robot", "ur11"), "ur11"),
+        (("--robot", "aloha"), "unknown task 'follow'; the simulated aloha has reach"),
+        (("--robot", "aloha", "--task", "reach", "--speed", "0.1"), "aloha has no conveyor"),
         (("--image-age-ms", "50"), "expected less than a control period, 50 ms, found 50 ms"),
         (("--handoff", ","), "--handoff: expected at least one"),
         (("--jobs", "0"), "--jobs: expected at least 1"),

@@ -8,11 +8,16 @@ slow down exponentially at the end; the left arm goes home by the same law.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from phyai_ros.sim import approach
 from phyai_ros.sim.aloha import kinematics as kin
 from phyai_ros.sim.aloha import task
+
+if TYPE_CHECKING:
+    from phyai_ros.sim.aloha.world import World
 
 CRUISE = np.array([0.8, 0.8, 0.8, 1.2, 1.0, 1.2, 2.0])
 """Speed of each joint of an arm far from the goal, rad/s."""
@@ -49,3 +54,17 @@ def chunks(joints: np.ndarray, cube: np.ndarray, horizon: int, step: float) -> n
         error = np.concatenate([shrink(error[..., s], step) for s in (kin.LEFT, kin.RIGHT)], -1)
         rows.append(goals + error)
     return np.stack(rows, axis=-2)
+
+
+class Expert:
+    """The expert as a policy of one world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def chunk(
+        self, state: task.State | None = None, horizon: int = 50, step: float = 0.02
+    ) -> np.ndarray:
+        """The next chunk [horizon, 14] for ``state`` (default: the world's present one)."""
+        state = self.world.state() if state is None else state
+        return chunks(state.joints, state.cube, horizon, step)
