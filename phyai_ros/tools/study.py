@@ -23,28 +23,15 @@ from phyai_ros import robots
 from phyai_ros.control import methods
 from phyai_ros.control.words import counted
 from phyai_ros.nodes import model_file, pairing
-from phyai_ros.sim import cells, world
+from phyai_ros.sim import world
 from phyai_ros.study import design as design_
 from phyai_ros.study import latency, plots, results
 from phyai_ros.study.design import EXPERT, Design, Setting
 from phyai_ros.study.journal import Journal
 from phyai_ros.study.worker import Cell, run_all
-from phyai_ros.tools import console
+from phyai_ros.tools import console, study_options
+from phyai_ros.tools.study_options import MODEL
 
-_DESCRIPTION = """Runs the policy in the simulated cell with the real handoff, guard and aligner on
-a virtual clock, once for each combination of handoff method, delay and execution horizon, on the
-same seeded episodes. Two runs with the same arguments write the same study.json."""
-_EPILOG = """examples:
-  phyai-ros study --model gr00t --delay-ms 0,100,200,400 --handoff all --episodes 20 --jobs 2
-  phyai-ros study --model gr00t --delay-ms 200,100x5@10 --handoff replace,rtc_identity
-  phyai-ros study --model gr00t --delay-from runs/today/report.json --task follow --speed 0.04
-  phyai-ros study --checkpoint expert --delay-ms 0,400 --task follow
-  phyai-ros study --robot aloha --model act --delay-ms 100 --horizon 20
-Ctrl-C keeps what is done; the same command with the same --out goes on from there.
-"""
-
-
-MODEL = "gr00t"
 _WIDE = 160
 _NARROW = frozenset(
     {
@@ -72,7 +59,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Exit status: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 terminated."""
-    options = _parser().parse_args(words)
+    options = study_options.parser().parse_args(words)
     signal.signal(signal.SIGTERM, _terminate)
     try:
         setting = _setting(options)
@@ -112,73 +99,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="phyai-ros study",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--robot", default="ur10e", help="a name in config/robots or a YAML file")
-    add(
-        "--model",
-        help=f"a name in config/models or a YAML file; default: {MODEL}, or what comes with "
-        "the robot",
-    )
-    add(
-        "--checkpoint",
-        default="",
-        help="name, directory or hub id; default: the model's own; "
-        "'expert': the scripted expert, which knows where the block is",
-    )
-    add("--embodiment", help="the checkpoint's embodiment tag; default: the model's own")
-    add(
-        "--handoff",
-        default="all",
-        help="methods, comma-separated, or all that the policy can do: " + ", ".join(methods.NAMES),
-    )
-    add(
-        "--delay-ms",
-        default="",
-        help="of an answer, comma-separated; 100x5@10: 100 ms, five times "
-        "as long every tenth answer; default 0,100,200,400",
-    )
-    add(
-        "--delay-from",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE",
-        help="delays as measured: a run's report.json, or seconds in a JSON or text file",
-    )
-    add("--horizon", default="8", help="rows executed of a chunk, comma-separated")
-    add("--task", default="reach", choices=cells.TASKS)
-    add(
-        "--speed",
-        type=float,
-        default=None,
-        help=f"of the block, m/s; default: 0, for follow {world.FOLLOW_SPEED}",
-    )
-    add("--reversing", action="store_true", help="the conveyor turns round at random")
-    add("--episodes", type=int, default=20, help="of each combination")
-    add("--seed", type=int, default=design_.FIRST_SEED, help="of the first episode")
-    add(
-        "--image-age-ms",
-        type=float,
-        default=0.0,
-        help="how long before a tick its pictures are taken; a robot's cameras keep no tick",
-    )
-    add("--time-limit", type=float, default=10.0, help="of an episode, s")
-    add("--jobs", type=int, default=1, help="processes")
-    add("--out", default="", help="folder; default: runs/study_<date and time>")
-    return parser
-
-
 def _setting(options: argparse.Namespace) -> Setting:
-    for name in ("episodes", "jobs"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"--{name}: expected at least 1, found {getattr(options, name)}")
     speed = options.speed
     if speed is None:
         speed = world.FOLLOW_SPEED if options.task == "follow" else 0.0

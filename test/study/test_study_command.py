@@ -122,7 +122,6 @@ def _rows(out):
         (("--robot", "aloha", "--task", "reach", "--speed", "0.1"), "aloha has no conveyor"),
         (("--image-age-ms", "50"), "expected less than a control period, 50 ms, found 50 ms"),
         (("--handoff", ","), "--handoff: expected at least one"),
-        (("--jobs", "0"), "--jobs: expected at least 1"),
         (("--delay-from", "/nowhere.json"), "/nowhere.json: No such file"),
     ],
 )

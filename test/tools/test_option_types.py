@@ -3,7 +3,7 @@
 
 import pytest
 
-from phyai_ros.tools import play, record, replay, roofline, soak
+from phyai_ros.tools import play, record, replay, roofline, soak, study
 
 BAG = ("bag", "--checkpoint", "gr00t_ur10e_small", "--robot", "ur10e")
 
@@ -22,6 +22,10 @@ BAG = ("bag", "--checkpoint", "gr00t_ur10e_small", "--robot", "ur10e")
         (play.main, ("bag", "--delay", "nan"), "--delay: expected a number from 0, found nan"),
         (replay.main, (*BAG, "--delay", "nan"), "--delay: expected a number from 0, found nan"),
         (replay.main, (*BAG, "--tolerance", "-1"), "expected a number from 0, found -1"),
+        (study.main, ("--jobs", "0"), "--jobs: expected at least 1, found 0"),
+        (study.main, ("--seed", "-1"), "--seed: expected at least 0, found -1"),
+        (study.main, ("--time-limit", "nan"), "--time-limit: nan: expected a number above 0"),
+        (study.main, ("--time-limit", "0"), "--time-limit: 0: expected a number above 0"),
         (soak.main, ("--domain", "500"), "--domain: expected 0 to 232, found 500"),
     ],
 )
