@@ -37,6 +37,12 @@ class Cell:
             )
         conveyor = Conveyor(setting.speed, setting.reversing) if setting.speed else None
         self.world = cells.make(self.robot.name, setting.task, conveyor=conveyor)
+        there = self.world.joint_names
+        if set(self.robot.joint_names) != set(there):
+            raise ValueError(
+                f"{self.robot.source}: joints: expected those of the simulated {self.robot.name}, "
+                f"{list(there)}, found {list(self.robot.joint_names)}"
+            )
         discrete = self.robot.discrete_joints
         names = self.robot.joint_names
         self._arm = [i for i, n in enumerate(names) if n not in discrete]

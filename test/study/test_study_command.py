@@ -102,6 +102,16 @@ def test_a_study_is_of_any_simulated_robot_and_its_own_model(tmp_path, more):
     assert entry["delay_ticks"] == 5
 
 
+def test_a_robot_with_other_joints_than_the_simulated_one_is_refused_by_name(tmp_path, capsys):
+    file = tmp_path / "more.yaml"
+    joint = "{position: [-1, 1], velocity: 1, acceleration: 5}"
+    file.write_text(f"extends: ur10e\njoints: {{extra: {joint}}}\n")
+    run(tmp_path / "out", "--robot", str(file), wanted=2)
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{file}: joints: expected those of the simulated ur10e, ['shoulder_pan_joint'" in said
+    assert "'extra']" in said
+
+
 def _rows(out):
     path = out / "episodes.jsonl"
     return path.read_text().splitlines()[1:] if path.exists() else []
