@@ -25,6 +25,7 @@ from phyai_ros.engine.runner import SELECTORS
 from phyai_ros.engine.types import PolicyError
 from phyai_ros.tools import check_binding, check_inputs, check_rows, console, policy_options
 from phyai_ros.tools.check_rows import Row
+from phyai_ros.tools.option_types import given, given_path
 
 _EPILOG = """examples:
   phyai-ros check --checkpoint gr00t_ur10e_small --robot ur10e
@@ -76,13 +77,18 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     policy_options.add_checkpoint(parser)
-    parser.add_argument("--robot", metavar="YAML", help="bind it to this robot (name or file)")
+    parser.add_argument(
+        "--robot", type=given, metavar="YAML", help="bind it to this robot (name or file)"
+    )
     parser.add_argument(
         "--model",
+        type=given,
         metavar="YAML",
         help="its YAML, for the binding; default: the one in config/models for both",
     )
-    parser.add_argument("--fixture", type=Path, metavar="DIR", help="recorded requests to answer")
+    parser.add_argument(
+        "--fixture", type=given_path, metavar="DIR", help="recorded requests to answer"
+    )
     parser.add_argument("--precision", choices=sorted(DTYPES), default="float32")
     parser.add_argument(
         "--selector",
@@ -96,6 +102,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--json",
+        type=given,
         default="check.json",
         metavar="FILE",
         help="result file (%(default)s); - prints it",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from phyai_ros.tools import console
+from phyai_ros.tools.option_types import given
 
 WORKS = {
     "hold": "brake within the limits and stand, until resume",
@@ -36,7 +37,9 @@ def main(words: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("work", choices=list(WORKS), help="what it shall do")
-    parser.add_argument("--node", default="/handoff_node", help="its full name (%(default)s)")
+    parser.add_argument(
+        "--node", type=given, default="/handoff_node", help="its full name (%(default)s)"
+    )
     options = parser.parse_args(list(words))
     try:
         done, text = call(f"{options.node.rstrip('/')}/{options.work}")

@@ -15,6 +15,7 @@ from phyai_ros.engine.types import PolicyError
 from phyai_ros.robots.config_files import GAP, SUFFIXES
 from phyai_ros.tools import console, policy_options
 from phyai_ros.tools.describe import describe
+from phyai_ros.tools.option_types import given_path
 from phyai_ros.tools.robot_skeleton import skeleton
 
 _EPILOG = f"""examples:
@@ -37,7 +38,7 @@ def main(words: Sequence[str]) -> int:
     policy_options.add_checkpoint(parser)
     parser.add_argument(
         "--out",
-        type=Path,
+        type=given_path,
         default=Path("my_robot.yaml"),
         metavar="FILE",
         help="the robot's file, named as the robot is (%(default)s); the model's goes beside it",

@@ -1,11 +1,25 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Numbers of a command line with bounds, for argparse's ``type``."""
+"""Values of a command line, for argparse's ``type``: numbers with bounds, words that are there."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from collections.abc import Callable
+from pathlib import Path
+
+
+def given(text: str) -> str:
+    """An empty word is a shell's variable that is not set, not a default: a check that was asked
+    for would be left out without a word."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a value, found an empty word")
+    return text
+
+
+def given_path(text: str) -> Path:
+    """As ``given``: pathlib reads an empty word as the current directory."""
+    return Path(given(text))
 
 
 def above_zero(text: str) -> float:

@@ -14,7 +14,7 @@ from phyai_ros.bags.play_order import chosen_topics, default_topics
 from phyai_ros.bags.reader import Bag, BagError
 from phyai_ros.control.words import counted
 from phyai_ros.tools import console
-from phyai_ros.tools.option_types import not_negative
+from phyai_ros.tools.option_types import given, not_negative
 
 _EPILOG = """examples:
   phyai-ros play bags/monday
@@ -76,7 +76,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bag", metavar="BAG", help="rosbag2 directory, .mcap or .db3 file")
+    parser.add_argument(
+        "bag", type=given, metavar="BAG", help="rosbag2 directory, .mcap or .db3 file"
+    )
     parser.add_argument("--topics", nargs="+", metavar="TOPIC", help="only these; * matches any")
     parser.add_argument("--rate", type=_rate, default=1.0, metavar="X", help="times real time")
     parser.add_argument(

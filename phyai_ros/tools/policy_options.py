@@ -8,6 +8,7 @@ import re
 
 from phyai_ros.engine.types import EmbodimentError, FamilyError
 from phyai_ros.nodes.model_file import checkpoint_path
+from phyai_ros.tools.option_types import given
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +19,13 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="directory, name of an embedded checkpoint, or hub id (owner/name)",
     )
-    parser.add_argument("--family", help="model family; default: as the checkpoint says")
-    parser.add_argument("--embodiment", help="embodiment tag, where the checkpoint has several")
-    parser.add_argument("--revision", help="revision of a hub id")
+    parser.add_argument(
+        "--family", type=given, help="model family; default: as the checkpoint says"
+    )
+    parser.add_argument(
+        "--embodiment", type=given, help="embodiment tag, where the checkpoint has several"
+    )
+    parser.add_argument("--revision", type=given, help="revision of a hub id")
 
 
 def checkpoint(options: argparse.Namespace) -> str:

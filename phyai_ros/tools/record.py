@@ -22,7 +22,7 @@ from phyai_ros.control.words import counted
 from phyai_ros.nodes.memory import one_arena
 from phyai_ros.robots.parts import TOPIC
 from phyai_ros.tools import console
-from phyai_ros.tools.option_types import at_least, not_negative
+from phyai_ros.tools.option_types import at_least, given, not_negative
 
 if TYPE_CHECKING:
     from phyai_ros.tools.record_node import RecordNode
@@ -174,7 +174,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--robot", default="ur10e", metavar="YAML", help="name or file (%(default)s)"
     )
     parser.add_argument(
-        "--out", metavar="DIR", help="must not exist; default: runs/bags/<date and time>"
+        "--out",
+        type=given,
+        metavar="DIR",
+        help="must not exist; default: runs/bags/<date and time>",
     )
     parser.add_argument("--storage", choices=sorted(STORAGES), default="mcap")
     parser.add_argument("--topics", nargs="+", default=[], metavar="TOPIC", help="these as well")

@@ -22,7 +22,7 @@ from phyai_ros.replay.replay import REQUESTS, replay
 from phyai_ros.replay.result import ResultError, ResultFile, load, save
 from phyai_ros.replay.session import SELECTORS, Choices, open_session
 from phyai_ros.tools import console, policy_options
-from phyai_ros.tools.option_types import at_least, not_negative
+from phyai_ros.tools.option_types import at_least, given, given_path, not_negative
 
 _EPILOG = """examples:
   phyai-ros replay bags/monday --checkpoint gr00t_ur10e_small --robot ur10e
@@ -144,13 +144,33 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("bag", type=Path, metavar="BAG", help="rosbag2 directory, .mcap or .db3 file")
+    add("bag", type=given_path, metavar="BAG", help="rosbag2 directory, .mcap or .db3 file")
     policy_options.add_checkpoint(parser)
     add("--robot", required=True, metavar="YAML", help="name in config/robots, or a file")
-    add("--model", metavar="YAML", help="the model's YAML; default: the one of its family")
-    add("--golden", type=Path, metavar="FILE", help="result of an earlier replay to compare with")
-    add("--out", type=Path, metavar="FILE", help="default: runs/replay/<bag>.npz; .png beside it")
-    add("--json", metavar="FILE", help="the report for programs; - for the standard output")
+    add(
+        "--model",
+        type=given,
+        metavar="YAML",
+        help="the model's YAML; default: the one of its family",
+    )
+    add(
+        "--golden",
+        type=given_path,
+        metavar="FILE",
+        help="result of an earlier replay to compare with",
+    )
+    add(
+        "--out",
+        type=given_path,
+        metavar="FILE",
+        help="default: runs/replay/<bag>.npz; .png beside it",
+    )
+    add(
+        "--json",
+        type=given,
+        metavar="FILE",
+        help="the report for programs; - for the standard output",
+    )
     add("--seed", type=int, default=0, help="of the noise, with the request's id (%(default)s)")
     add("--precision", choices=sorted(DTYPES), default="float32")
     add("--selector", choices=SELECTORS, default="fast", help="reference: nothing hoisted")

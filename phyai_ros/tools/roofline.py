@@ -18,6 +18,7 @@ from rich.table import Table
 from phyai_ros.bags.files import is_storage
 from phyai_ros.control.roofline import Roofline, Workload, evaluate
 from phyai_ros.tools import console, recorded
+from phyai_ros.tools.option_types import given_path
 from phyai_ros.tools.report import build
 
 _EPILOG = """examples:
@@ -88,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         "--report",
         action="append",
         default=[],
-        type=Path,
+        type=given_path,
         metavar="FILE",
         help="report.json, or a bag",
     )
@@ -101,8 +102,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--execution-horizon", type=int, help="rows executed of it")
     add("--rate", type=float, help="control rate, Hz")
     add("--what-if", action="append", default=[], metavar="CHANGES", help="see the examples")
-    add("--png", type=Path, default=Path("roofline.png"), help="picture; default: roofline.png")
-    add("--json", type=Path, help="the numbers as JSON")
+    add(
+        "--png",
+        type=given_path,
+        default=Path("roofline.png"),
+        help="picture; default: roofline.png",
+    )
+    add("--json", type=given_path, help="the numbers as JSON")
     return parser
 
 

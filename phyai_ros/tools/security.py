@@ -16,6 +16,7 @@ from phyai_ros.nodes import graph
 from phyai_ros.nodes.arguments import ArgumentError
 from phyai_ros.nodes.interfaces import Interfaces, interfaces
 from phyai_ros.tools import console
+from phyai_ros.tools.option_types import given_path
 
 _EPILOG = """examples:
   phyai-ros security --robot ur10e_driver --out security
@@ -44,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--use-sim-time", action="store_true", help="nodes listen to /clock")
     parser.add_argument("--domain", type=int, default=0, help="ROS_DOMAIN_ID (%(default)s)")
     parser.add_argument("--prefix", default="/phyai", help="of the enclaves (%(default)s)")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--out", type=given_path, required=True, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     options = parser.parse_args(list(words))
     if not 0 <= options.domain <= 232:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from phyai_ros import robots
 from phyai_ros.tools import console
-from phyai_ros.tools.option_types import above_zero
+from phyai_ros.tools.option_types import above_zero, given
 from phyai_ros.tools.soaking import report
 from phyai_ros.tools.soaking.run import Soak
 from phyai_ros.tools.soaking.system import System
@@ -89,7 +89,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--sim-time", action="store_true", help="time from /clock, and faults of that clock too"
     )
-    parser.add_argument("--out", default="runs/soak", metavar="DIR", help="default: %(default)s")
+    parser.add_argument(
+        "--out", type=given, default="runs/soak", metavar="DIR", help="default: %(default)s"
+    )
     parser.add_argument("--domain", type=int, default=101, help="ROS domain (%(default)s)")
     options = parser.parse_args(words)
     if not 0 <= options.domain <= 232:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from phyai_ros.control import methods
 from phyai_ros.sim import cells, world
 from phyai_ros.study.design import FIRST_SEED
-from phyai_ros.tools.option_types import above_zero, at_least
+from phyai_ros.tools.option_types import above_zero, at_least, given, given_path
 
 MODEL = "gr00t"
 """Unless another one comes with the robot."""
@@ -46,7 +45,9 @@ def parser() -> argparse.ArgumentParser:
         help="name, directory or hub id; default: the model's own; "
         "'expert': the scripted expert, which knows where the block is",
     )
-    add("--embodiment", help="the checkpoint's embodiment tag; default: the model's own")
+    add(
+        "--embodiment", type=given, help="the checkpoint's embodiment tag; default: the model's own"
+    )
     add(
         "--handoff",
         default="all",
@@ -62,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
         "--delay-from",
         action="append",
         default=[],
-        type=Path,
+        type=given_path,
         metavar="FILE",
         help="delays as measured: a run's report.json, or seconds in a JSON or text file",
     )

@@ -3,8 +3,21 @@
 
 import pytest
 
-from phyai_ros.tools import play, record, replay, roofline, soak, study
+from phyai_ros.tools import (
+    check,
+    handoff,
+    info,
+    init_robot,
+    play,
+    record,
+    replay,
+    roofline,
+    security,
+    soak,
+    study,
+)
 
+CHECKPOINT = ("--checkpoint", "gr00t_ur10e_small")
 BAG = ("bag", "--checkpoint", "gr00t_ur10e_small", "--robot", "ur10e")
 
 
@@ -35,6 +48,41 @@ def test_it_is_wrong_usage_in_one_sentence(main, words, says, tmp_path, monkeypa
         main(words)
     assert ended.value.code == 2
     assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "option"),
+    [
+        (check.main, (*CHECKPOINT, "--robot", ""), "--robot"),
+        (check.main, (*CHECKPOINT, "--model", ""), "--model"),
+        (check.main, (*CHECKPOINT, "--fixture", ""), "--fixture"),
+        (check.main, (*CHECKPOINT, "--json", ""), "--json"),
+        (info.main, (*CHECKPOINT, "--family="), "--family"),
+        (info.main, (*CHECKPOINT, "--embodiment", ""), "--embodiment"),
+        (info.main, (*CHECKPOINT, "--revision", ""), "--revision"),
+        (init_robot.main, (*CHECKPOINT, "--out", ""), "--out"),
+        (replay.main, ("", *BAG[1:]), "BAG"),
+        (replay.main, (*BAG, "--golden", ""), "--golden"),
+        (replay.main, (*BAG, "--out", ""), "--out"),
+        (play.main, ("",), "BAG"),
+        (record.main, ("--out", ""), "--out"),
+        (roofline.main, ("--report", ""), "--report"),
+        (security.main, ("--out", ""), "--out"),
+        (soak.main, ("--out", ""), "--out"),
+        (handoff.main, ("hold", "--node", ""), "--node"),
+    ],
+)
+def test_an_empty_word_is_no_default_and_no_current_directory(
+    main, words, option, tmp_path, monkeypatch, capsys
+):
+    """``--robot "$ROBOT"`` of a variable that is not set left the check of the robot out."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {option}: expected a value, found an empty word" in said
     assert list(tmp_path.iterdir()) == []
 
 
