@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from phyai_ros.robots.numbers import Number
+from phyai_ros.robots.numbers import Metres, Radians
 
 
 class Link(BaseModel):
@@ -19,10 +19,10 @@ class Link(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     joint: str
-    a: Number = 0.0
-    d: Number = 0.0
-    alpha: Number = 0.0
-    offset: Number = 0.0
+    a: Metres = 0.0
+    d: Metres = 0.0
+    alpha: Radians = 0.0
+    offset: Radians = 0.0
 
 
 class Chain(BaseModel):
@@ -31,7 +31,7 @@ class Chain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     links: Annotated[tuple[Link, ...], Field(min_length=1)]
-    tool: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
+    tool: tuple[Metres, Metres, Metres] = (0.0, 0.0, 0.0)
 
     @model_validator(mode="after")
     def _distinct(self) -> Chain:

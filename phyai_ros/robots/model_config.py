@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
 from phyai_ros.robots.mapping import JointMappings
-from phyai_ros.robots.numbers import Number, Positive, Whole
+from phyai_ros.robots.numbers import Number, Step, Whole
 from phyai_ros.robots.yaml_file import shown
 
 
@@ -39,7 +39,7 @@ class ModelConfig(BaseModel):
     mappings: dict[str, JointMappings] = {}
     relative: tuple[str, ...] | None = None
     embodiment: str | None = None
-    step: Positive | None = None
+    step: Step | None = None
     horizon: Whole | None = None
 
 

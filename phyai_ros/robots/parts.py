@@ -19,7 +19,16 @@ from pydantic import (
 
 from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
-from phyai_ros.robots.numbers import Number, Open, Positive, Whole
+from phyai_ros.robots.numbers import (
+    FARTHEST,
+    MEANT,
+    Age,
+    Number,
+    OpenMetres,
+    Positive,
+    Whole,
+    plausible,
+)
 from phyai_ros.robots.placement import Mount
 
 _WORD = "[A-Za-z_~{][A-Za-z0-9_~{}]*"
@@ -37,14 +46,12 @@ Topic = Annotated[str, AfterValidator(_topic)]
 
 
 PLAUSIBLE = {
-    "rad": {"position": 8 * np.pi, "velocity": 30.0, "acceleration": 100.0},
-    "m": {"position": 20.0, "velocity": 20.0, "acceleration": 100.0},
+    "rad": {"position": FARTHEST["rad"], "velocity": 30.0, "acceleration": 100.0},
+    "m": {"position": FARTHEST["m"], "velocity": 20.0, "acceleration": 100.0},
 }
 """Unit -> the most that a joint's limits may be. Acceleration: five times the 20 rad/s² that Franka
 states for its quickest joints (Universal Robots states none, MoveIt takes 5 to 10 for them), which
 leaves room for a gripper's motor; ten times gravity for what slides."""
-_MEANT = {"rad": "degrees", "m": "millimetres"}
-"""Unit -> the one that limits are often given in instead."""
 _WHY = {("acceleration", "rad"): "Franka states 20 for its quickest joints; "}
 
 
@@ -100,7 +107,7 @@ class Joint(Strict):
             per = {"position": "", "velocity": "/s", "acceleration": "/s²"}[name]
             raise ValueError(
                 f"expected at most {most:g} {unit}{per} ({_WHY.get((name, unit), '')}"
-                f"is it in {_MEANT[unit]}?)"
+                f"is it in {MEANT[unit]}?)"
             )
         return value
 
@@ -142,7 +149,7 @@ class Camera(Strict):
 
     topic: Topic
     encoding: str | None = None
-    max_age: Positive = 0.2
+    max_age: Age = 0.2
     size: tuple[Whole, Whole] | None = None
     optional: bool = False
     mount: Mount | None = None
@@ -152,8 +159,8 @@ class WorkspaceBox(Strict):
     """Optional box for the tool centre point, metres in the base frame of ``chain``."""
 
     chain: Chain
-    lower: tuple[Open, Open, Open]
-    upper: tuple[Open, Open, Open]
+    lower: tuple[OpenMetres, OpenMetres, OpenMetres]
+    upper: tuple[OpenMetres, OpenMetres, OpenMetres]
 
     @model_validator(mode="after")
     def _ordered(self) -> WorkspaceBox:
@@ -180,7 +187,7 @@ class SpeedScaling(Strict):
 
     topic: Topic
     full: Positive = 100.0
-    max_age: Positive = 1.0
+    max_age: Age = 1.0
 
 
 class Ready(Strict):
@@ -198,9 +205,10 @@ class Ready(Strict):
 class Tracking(Strict):
     """A joint that is no gripper and is measured farther than ``rad`` (or ``m``) from all that it
     was commanded in the last ``lag`` seconds, for ``after`` seconds in a row, does not do what it
-    is told: the arm is held. lag: more than the robot ever is behind."""
+    is told: the arm is held. lag: more than the robot ever is behind. A watch that can never speak
+    is written as null, so that it is meant."""
 
-    rad: Positive = 0.2
-    m: Positive = 0.05
-    lag: Positive = 0.5
-    after: Positive = 0.25
+    rad: Annotated[Positive, plausible("rad", 1.5)] = 0.2
+    m: Annotated[Positive, plausible("m", 1.0)] = 0.05
+    lag: Annotated[Positive, plausible("s", 10.0)] = 0.5
+    after: Annotated[Positive, plausible("s", 10.0)] = 0.25

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from phyai_ros.robots.kinematics import Chain
-from phyai_ros.robots.numbers import Number
+from phyai_ros.robots.numbers import Metres, Number
 
 
 class Pose(BaseModel):
@@ -15,7 +15,7 @@ class Pose(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    position: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
+    position: tuple[Metres, Metres, Metres] = (0.0, 0.0, 0.0)
     quaternion: tuple[Number, Number, Number, Number] = (0.0, 0.0, 0.0, 1.0)
 
     @field_validator("quaternion")

@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files
 from phyai_ros.robots.mapping import JointMappings
-from phyai_ros.robots.numbers import Positive
+from phyai_ros.robots.numbers import Age, Positive, Skew
 from phyai_ros.robots.parts import (
     Camera,
     Joint,
@@ -52,9 +52,9 @@ class Robot(Strict):
     joints: Annotated[dict[str, Joint], Field(min_length=1)]
     joint_state_topics: Annotated[tuple[Topic, ...], Field(min_length=1)]
     joint_prefixes: dict[Topic, str] = Field(default_factory=dict)
-    joint_max_age: Positive = 0.2
+    joint_max_age: Age = 0.2
     cameras: Annotated[dict[str, Camera], Field(min_length=1)]
-    max_skew: Positive = 0.025
+    max_skew: Skew = 0.025
     output: Output
     gripper_output: Output | None = None
     further_outputs: tuple[Output, ...] = ()

@@ -296,6 +296,9 @@ def test_the_model_yaml_part_of_one_robot():
     model = {"family": "gr00t", "robots": {"ur10e": {"step": 0.05}}}
     assert for_robot(model, "ur10e").step == 0.05
     assert for_robot(model, "aloha").step is None
+    model["robots"]["ur10e"]["step"] = 50
+    with pytest.raises(RobotError, match=r"step: expected at most 5 s \(is it in milliseconds\?\)"):
+        for_robot(model, "ur10e")
     with pytest.raises(RobotError, match=r"m.yaml: robots.ur10e: stp: unknown key"):
         for_robot({"robots": {"ur10e": {"stp": 1}}}, "ur10e", "m.yaml")
 

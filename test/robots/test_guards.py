@@ -81,6 +81,14 @@ def test_bad_boxes_are_named(with_box):
         with_box(chain={"links": links})
 
 
+def test_a_box_in_millimetres_is_told_and_an_open_side_is_none(with_box):
+    with pytest.raises(RobotError) as caught:
+        with_box(lower=[-900, -900, 20])
+    text = "workspace.lower.0: expected at most 20 m (is it in millimetres?), found -900"
+    assert text in str(caught.value)
+    assert with_box(upper=[1.0, float("inf"), 1.5]).workspace.upper[1] == np.inf
+
+
 def test_ur10e_gripper_is_watched():
     detector = guards.stall_detector(robots.load("ur10e"), 0.05)
     closed, opened = np.zeros(7), np.full(7, 0.04)

@@ -134,6 +134,33 @@ def test_from_a_sourced_prefix(tmp_path, monkeypatch):
             {"joints.finger_joint.acceleration": 2000},
             ["finger_joint.acceleration: expected at most 100 m/s² (is it in millimetres?)"],
         ),
+        ({"joint_max_age": 200}, ["joint_max_age: expected at most 60 s (is it in milliseconds?)"]),
+        ({"cameras.wrist.max_age": 200}, ["cameras.wrist.max_age: ", "milliseconds", "found 200"]),
+        ({"max_skew": 25}, ["max_skew: expected at most 5 s (is it in milliseconds?), found 25"]),
+        (
+            {"speed_scaling": {"topic": "/speed", "max_age": 1000}},
+            ["speed_scaling.max_age: expected at most 60 s (is it in milliseconds?)"],
+        ),
+        (
+            {"tracking": {"rad": 11.5, "m": 50, "lag": 500, "after": 250}},
+            [
+                "tracking.rad: expected at most 1.5 rad (is it in degrees?), found 11.5",
+                "tracking.m: expected at most 1 m (is it in millimetres?), found 50",
+                "tracking.lag: expected at most 10 s (is it in milliseconds?), found 500",
+                "tracking.after: expected at most 10 s (is it in milliseconds?), found 250",
+            ],
+        ),
+        (
+            {"cameras.scene.mount.position": [1400, -300, 840]},
+            ["cameras.scene.mount.position.0: expected at most 20 m (is it in millimetres?)"],
+        ),
+        (
+            {"tools.gripper.chain.links": [{"joint": "elbow_joint", "a": -612.7, "alpha": 90}]},
+            [
+                "links.0.a: expected at most 20 m (is it in millimetres?), found -612.7",
+                "links.0.alpha: expected at most 25.1327 rad (is it in degrees?), found 90",
+            ],
+        ),
         (
             {"joints.finger_joint.gripper": {"closed": 0.08}},
             [
