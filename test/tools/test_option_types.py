@@ -66,17 +66,18 @@ def test_it_is_wrong_usage_in_one_sentence(main, words, says, tmp_path, monkeypa
         (replay.main, (*BAG, "--golden", ""), "--golden"),
         (replay.main, (*BAG, "--out", ""), "--out"),
         (play.main, ("",), "BAG"),
-        (record.main, ("--out", ""), "--out"),
+        (record.main, ("--robot", "nope", "--out", ""), "--out"),
         (roofline.main, ("--report", ""), "--report"),
         (security.main, ("--out", ""), "--out"),
-        (soak.main, ("--out", ""), "--out"),
+        (soak.main, ("--robot", "nope", "--out", ""), "--out"),
         (handoff.main, ("hold", "--node", ""), "--node"),
     ],
 )
 def test_an_empty_word_is_no_default_and_no_current_directory(
     main, words, option, tmp_path, monkeypatch, capsys
 ):
-    """``--robot "$ROBOT"`` of a variable that is not set left the check of the robot out."""
+    """``--robot "$ROBOT"`` of a variable that is not set left the check of the robot out. What
+    would run for long names a robot that is not there: whatever fails here starts nothing."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         main(words)
