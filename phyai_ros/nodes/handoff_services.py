@@ -10,6 +10,7 @@ from typing import Any
 from std_srvs.srv import Trigger
 
 from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.states import State
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.holds import HELD, Holds
 
@@ -49,7 +50,11 @@ class HandoffServices:
         def answer(request: Any, response: Any) -> Any:
             if name == "reset":
                 self._on_reset()
-            return self._answer(response, work, late=name == "hold")
+            answered = self._answer(response, work, late=name == "hold")
+            if answered.success and name != "hold" and self._handoff.state is not State.FAULT:
+                # The state of this moment is often that of coming to rest.
+                answered.message += ": the next fresh chunk moves the arm"
+            return answered
 
         return self._node.create_service(Trigger, f"~/{name}", answer)
 

@@ -43,9 +43,10 @@ def plausible(unit: str, most: float, endless: bool = False) -> AfterValidator:
 Metres = Annotated[Number, plausible("m", FARTHEST["m"])]
 OpenMetres = Annotated[Open, plausible("m", FARTHEST["m"], endless=True)]
 Radians = Annotated[Number, plausible("rad", FARTHEST["rad"])]
-Age = Annotated[Positive, plausible("s", 60.0)]
-"""Seconds after which a sample is too old: a minute is older than any that is worth acting on."""
+Age = Annotated[Positive, plausible("s", 10.0)]
+"""Seconds after which a sample is too old: ten are more than any that is worth acting on, and less
+than a camera's period in milliseconds."""
 Step = Annotated[Positive, plausible("s", 5.0)]
 """Seconds between the rows of a chunk."""
-Skew = Annotated[Positive, plausible("s", 5.0)]
+Skew = Annotated[Positive, plausible("s", 1.0)]
 """Seconds between pictures of one moment."""

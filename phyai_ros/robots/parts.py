@@ -72,7 +72,7 @@ class Gripper(Strict):
     state: AnyMapping = Affine()
     command: AnyMapping = Affine()
     closed: Number | None = None
-    stall_after: Positive = 10.0
+    stall_after: Annotated[Positive, plausible("s", 600.0)] = 10.0
 
 
 class Joint(Strict):

@@ -119,12 +119,12 @@ class Robot(Strict):
         ):
             if not joints:
                 raise ValueError(f"{key}.joints: expected the joints that leave by it")
-            if (output.topic, output.name) in taken:
+            if (_heard(output.topic), output.name) in taken:
                 raise ValueError(
                     f"{key}.topic: {output.topic!r} carries another output's commands; expected a "
                     f"topic of its own, or another name where the driver tells them apart by it"
                 )
-            taken.add((output.topic, output.name))
+            taken.add((_heard(output.topic), output.name))
         order = [joint for _, joints in self.outputs for joint in joints]
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]
@@ -197,8 +197,14 @@ class Robot(Strict):
         )
 
 
+def _heard(topic: str) -> str:
+    """As a node without a namespace hears it: with the slash that it was given without."""
+    return topic if topic.startswith(("/", "~")) else f"/{topic}"
+
+
 def _repeated(topics: Sequence[str]) -> list[str]:
-    return sorted({topic for topic in topics if topics.count(topic) > 1})
+    heard = [_heard(topic) for topic in topics]
+    return sorted({t for t, at in zip(topics, heard, strict=True) if heard.count(at) > 1})
 
 
 def names() -> list[str]:

@@ -33,7 +33,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
-        for key_node, _ in node.value:
+        for key_node, value_node in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 raise yaml.constructor.ConstructorError(
@@ -42,6 +42,15 @@ class _Loader(yaml.SafeLoader):
             if key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"key {key!r} is given twice", key_node.start_mark
+                )
+            if isinstance(value_node, yaml.ScalarNode) and (
+                (value_node.tag, value_node.value, value_node.style) == (_TAG + "null", "", None)
+            ):  # what stood below may be commented out: a guard, say
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    f"key {key!r} has no value: write null if none is meant",
+                    key_node.start_mark,
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)

@@ -107,7 +107,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         metavar="FILE",
         help="result file (%(default)s); - prints it",
     )
-    return parser.parse_args(list(words))
+    options = parser.parse_args(list(words))
+    if options.model is not None and options.robot is None:
+        parser.error("--model is bound to a robot: give --robot too")
+    return options
 
 
 def _batches(text: str) -> tuple[int, ...]:

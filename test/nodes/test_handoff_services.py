@@ -78,12 +78,25 @@ class Cell:
         return response
 
 
-@pytest.mark.parametrize(("name", "state"), [("hold", "HOLDING"), ("reset", "WAITING")])
-def test_the_answer_is_the_state_that_came_of_it(name, state):
+@pytest.mark.parametrize(
+    ("name", "state", "next_"),
+    [
+        ("hold", "HOLDING", ""),
+        ("reset", "WAITING", ": the next fresh chunk moves the arm"),
+    ],
+)
+def test_the_answer_is_the_state_that_came_of_it_and_what_is_next(name, state, next_):
     cell = Cell()
     assert cell.handoff.state.name == "EXECUTING"
     response = cell.call(name)
-    assert (response.success, response.message) == (True, f"{state}, epoch {cell.handoff.epoch}")
+    assert response.success
+    assert response.message == f"{state}, epoch {cell.handoff.epoch}{next_}"
+
+
+def test_an_arm_that_comes_to_rest_behind_a_resume_is_not_said_to_stay_there():
+    cell = Cell()
+    cell.call("hold")
+    assert cell.call("resume").message.endswith(": the next fresh chunk moves the arm")
 
 
 def test_a_robot_that_runs_slowly_is_not_said_to_do_already_what_it_will():

@@ -134,12 +134,18 @@ def test_from_a_sourced_prefix(tmp_path, monkeypatch):
             {"joints.finger_joint.acceleration": 2000},
             ["finger_joint.acceleration: expected at most 100 m/s² (is it in millimetres?)"],
         ),
-        ({"joint_max_age": 200}, ["joint_max_age: expected at most 60 s (is it in milliseconds?)"]),
+        ({"joint_max_age": 50}, ["joint_max_age: expected at most 10 s (is it in milliseconds?)"]),
+        (
+            {"joints.finger_joint.gripper": {"stall_after": 10000}},
+            ["stall_after: expected at most 600 s (is it in milliseconds?)"],
+        ),
+        ({"max_skew": 5}, ["max_skew: expected at most 1 s (is it in milliseconds?)"]),
+        ({"joint_max_age": 200}, ["joint_max_age: expected at most 10 s (is it in milliseconds?)"]),
         ({"cameras.wrist.max_age": 200}, ["cameras.wrist.max_age: ", "milliseconds", "found 200"]),
-        ({"max_skew": 25}, ["max_skew: expected at most 5 s (is it in milliseconds?), found 25"]),
+        ({"max_skew": 25}, ["max_skew: expected at most 1 s (is it in milliseconds?), found 25"]),
         (
             {"speed_scaling": {"topic": "/speed", "max_age": 1000}},
-            ["speed_scaling.max_age: expected at most 60 s (is it in milliseconds?)"],
+            ["speed_scaling.max_age: expected at most 10 s (is it in milliseconds?)"],
         ),
         (
             {"tracking": {"rad": 11.5, "m": 50, "lag": 500, "after": 250}},
@@ -227,6 +233,17 @@ def test_a_joint_given_twice_is_refused(tmp_path):
         robots.load(file)
 
 
+@pytest.mark.parametrize("guard", ["tracking", "speed_scaling", "workspace"])
+def test_a_key_whose_values_are_commented_out_is_refused(tmp_path, guard):
+    """It would be null, which switches a guard off: who wants that writes it."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"extends: {UR10E}\n{guard}:\n  # rad: 0.1\n")
+    with pytest.raises(RobotError, match=rf"mine.yaml: key '{guard}' has no value.*null.*line 2"):
+        robots.load(file)
+    file.write_text(f"extends: {UR10E}\n{guard}: null\n")
+    assert getattr(robots.load(file), guard) is None
+
+
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a: [1,\n", "\x00"])
 def test_files_that_are_no_yaml_mapping(tmp_path, text):
     file = tmp_path / "bad.yaml"
@@ -245,6 +262,11 @@ ARM = [name for name in robots.load("ur10e").joint_names if name != "finger_join
             {"topic": "/commands", "joints": ARM},
             {"topic": "/commands", "joints": ["finger_joint"]},
             "further_outputs.0.topic: '/commands' carries another output's commands",
+        ),
+        (
+            {"topic": "/commands", "joints": ARM},
+            {"topic": "commands", "joints": ["finger_joint"]},
+            "further_outputs.0.topic: 'commands' carries another output's commands",
         ),
         (
             {"type": "joint_group", "topic": "/xs", "name": "arm", "joints": ARM},

@@ -132,6 +132,13 @@ def test_the_embedded_policy_fits_its_robot(tmp_path):
     assert ("robot", "ur10e") in {(r["check"], r["detail"]) for r in result["rows"]}
 
 
+def test_a_model_that_no_robot_is_bound_to_is_not_passed_over(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        check(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--model", "nonexistent.yaml")
+    assert ended.value.code == 2
+    assert "--model is bound to a robot: give --robot too" in capsys.readouterr().err
+
+
 def rows_of(policy) -> set[tuple[str, str]]:
     rows = [*check_rows.fixed_inputs(policy, None, (1, 3)), *check_rows.conditions(policy)]
     return {(row.check, row.detail) for row in rows if not row.passed}
