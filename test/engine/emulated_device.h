@@ -198,32 +198,23 @@ inline u16 to_half(float f) {
   return _cvtss_sh(f, 0);
 #endif
 }
-// Nearest, ties to even; the largest, 448, where it is more.
-inline u32 e4m3(float f) {
+// Eight bits with FRACTION of a fraction: nearest, ties to even; the largest where it is more.
+template <int FRACTION, int BIAS>
+inline u32 in_eight_bits(float f, float largest, u32 most) {
   if (std::isnan(f)) return 0x7f;
   const u32 sign = std::signbit(f) ? 128 : 0;
   f = std::fabs(f);
-  if (f >= 448.0f) return sign | 0x7e;
+  if (f >= largest) return sign | most;
+  const int one = 1 << FRACTION;
   int e;
   std::frexp(f, &e);
-  e = std::max(e - 1, -6);
-  int steps = (int)std::nearbyint(std::ldexp(f, 3 - e));  // of 2^(e - 3)
-  if (steps >= 16) steps /= 2, e++;
-  return sign | (u32)(steps < 8 ? steps : (e + 7) << 3 | (steps - 8));
+  e = std::max(e - 1, 1 - BIAS);
+  int steps = (int)std::nearbyint(std::ldexp(f, FRACTION - e));  // of 2^(e - FRACTION)
+  if (steps >= 2 * one) steps /= 2, e++;
+  return sign | (u32)(steps < one ? steps : (e + BIAS) << FRACTION | (steps - one));
 }
-// The same with a bit less of the fraction and one more of the exponent; the largest is 57344.
-inline u32 e5m2(float f) {
-  if (std::isnan(f)) return 0x7f;
-  const u32 sign = std::signbit(f) ? 128 : 0;
-  f = std::fabs(f);
-  if (f >= 57344.0f) return sign | 0x7b;
-  int e;
-  std::frexp(f, &e);
-  e = std::max(e - 1, -14);
-  int steps = (int)std::nearbyint(std::ldexp(f, 2 - e));  // of 2^(e - 2)
-  if (steps >= 8) steps /= 2, e++;
-  return sign | (u32)(steps < 4 ? steps : (e + 15) << 2 | (steps - 4));
-}
+inline u32 e4m3(float f) { return in_eight_bits<3, 7>(f, 448.0f, 0x7e); }
+inline u32 e5m2(float f) { return in_eight_bits<2, 15>(f, 57344.0f, 0x7b); }
 #if FP8
 const u32 kDepth = 32;
 inline float from_e4m3(u8 x) {
