@@ -73,7 +73,7 @@ def measure(
 ) -> tuple[dict[str, Any], torch.Tensor]:
     """-> p50 of both ways and seconds of compiling; and the answer. lock: an open file, or None."""
     compiled = Compiled(adapter)
-    request = (adapter.prepare(observations), noise, None)
+    request = (adapter.prepare(observations), noise.to(device), None)
     begin = time.perf_counter()
     answer = compiled(request).float().cpu()
     found: dict[str, Any] = {"torch_compile_s": round(time.perf_counter() - begin, 1)}
@@ -124,8 +124,7 @@ def main() -> None:
     _lock(lock, fcntl.LOCK_SH)
     adapter, batch = engine_model.build(options.work, device)
     observations = [NOTHING] * batch
-    generator = torch.Generator(device).manual_seed(2)
-    noise = torch.randn(adapter.noise_shape(batch), device=device, generator=generator)
+    noise = engine_model.noise_of(adapter, batch, device)
     plain = engine_model.answers(Runner(adapter, device, "reference"), observations, noise)
     found, answer = measure(adapter, device, observations, noise, options.runs, lock)
     values = {

@@ -48,6 +48,12 @@ def build(work: str, device: torch.device) -> tuple[Any, int]:
     return synthetic.flow(name, device, half, tokens, batch), batch
 
 
+def noise_of(adapter: Any, batch: int, device: torch.device) -> torch.Tensor:
+    """On the host, as a request brings it: from the device a replay would fetch it, and wait."""
+    generator = torch.Generator(device).manual_seed(2)
+    return torch.randn(adapter.noise_shape(batch), device=device, generator=generator).cpu()
+
+
 def run(
     work: str, device: torch.device, options: Any, roofs: dict[str, float], say: Callable[..., None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -55,9 +61,7 @@ def run(
     torch.cuda.reset_peak_memory_stats()
     adapter, batch = build(work, device)
     observations = [NOTHING] * batch
-    generator = torch.Generator(device).manual_seed(2)
-    # On the host, as a request brings it: from the device a replay would fetch it, and wait.
-    noise = torch.randn(adapter.noise_shape(batch), device=device, generator=generator).cpu()
+    noise = noise_of(adapter, batch, device)
     reference = Runner(adapter, device, "reference")
     plain = answers(reference, observations, noise)
     eager = [total(reference.run(observations, noise)[0].stages) for _ in range(2)]
