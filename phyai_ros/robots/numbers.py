@@ -28,13 +28,18 @@ MEANT = {"rad": "degrees", "m": "millimetres", "s": "milliseconds"}
 """Unit -> the one that numbers are often given in instead."""
 
 
+def too_much(most: float, unit: str, per: str = "", why: str = "") -> ValueError:
+    """Of a number that no robot has. per: what stands behind the unit."""
+    return ValueError(f"expected at most {most:g} {unit}{per} ({why}is it in {MEANT[unit]}?)")
+
+
 def plausible(unit: str, most: float, endless: bool = False) -> AfterValidator:
     """Refuses what is larger than ``most`` of the unit, in either direction; ``endless``: not
     infinity, which is of no unit."""
 
     def check(value: float) -> float:
         if abs(value) > most and not (endless and math.isinf(value)):
-            raise ValueError(f"expected at most {most:g} {unit} (is it in {MEANT[unit]}?)")
+            raise too_much(most, unit)
         return value
 
     return AfterValidator(check)

@@ -21,13 +21,13 @@ from phyai_ros.robots.kinematics import Chain
 from phyai_ros.robots.mapping import Affine, AnyMapping, Mapping
 from phyai_ros.robots.numbers import (
     FARTHEST,
-    MEANT,
     Age,
     Number,
     OpenMetres,
     Positive,
     Whole,
     plausible,
+    too_much,
 )
 from phyai_ros.robots.placement import Mount
 
@@ -105,10 +105,7 @@ class Joint(Strict):
         most = PLAUSIBLE[unit][name]
         if np.abs(value).max() > most:
             per = {"position": "", "velocity": "/s", "acceleration": "/s²"}[name]
-            raise ValueError(
-                f"expected at most {most:g} {unit}{per} ({_WHY.get((name, unit), '')}"
-                f"is it in {MEANT[unit]}?)"
-            )
+            raise too_much(most, unit, per, _WHY.get((name, unit), ""))
         return value
 
     @field_validator("gripper")
