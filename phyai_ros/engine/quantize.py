@@ -255,7 +255,7 @@ def into_fp8(model: object, family: str, device: torch.device) -> None:
         _log.warning("precision fp8 is emulated on a CPU: exact for checks, and slow")
     quantize(model, plan)
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # what the 16-bit weights took
+        torch.cuda.empty_cache()  # what was cast, and what nobody reads
 
 
 def size(model: nn.Module) -> int:

@@ -37,6 +37,7 @@ multiprocessors."""
 
 
 def late(fp8: bool) -> frozenset[str]:
+    """The launches of a layer behind whose products, not before, the next one may start."""
     return _FP8_LATE if fp8 else _LATE
 
 
