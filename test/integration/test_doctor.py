@@ -33,8 +33,8 @@ from phyai_ros.tools import cli, doctor
 pytestmark = pytest.mark.slow
 DOMAIN = 78
 PATIENCE = 90.0
-BASE = "extends: ur10e\njoint_max_age: 20.0\n"
-CALM = "{scene: {max_age: 20.0}, wrist: {max_age: 20.0}}"
+BASE = "extends: ur10e\njoint_max_age: 10.0\n"
+CALM = "{scene: {max_age: 10.0}, wrist: {max_age: 10.0}}"
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +119,8 @@ def stamped(message, ahead=0.0):
 
 
 def scene(topic, rest=""):
-    calm = "" if "max_age" in rest else ", max_age: 20.0"
-    return f"cameras: {{scene: {{topic: {topic}{calm}{rest}}}, wrist: {{max_age: 20.0}}}}\n"
+    calm = "" if "max_age" in rest else ", max_age: 10.0"
+    return f"cameras: {{scene: {{topic: {topic}{calm}{rest}}}, wrist: {{max_age: 10.0}}}}\n"
 
 
 def picture():
