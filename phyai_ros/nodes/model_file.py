@@ -18,7 +18,8 @@ from phyai_ros.robots.numbers import Whole
 class ModelFile(BaseModel):
     """family: a name of engine.registry; None: the checkpoint tells. aliases: other names that
     ``model:=`` takes for this file. checkpoint: a name in
-    phyai_ros/checkpoints, a directory, or a hub id. revision: of a hub id. execution_horizon: rows
+    phyai_ros/checkpoints, a directory, or a hub id. also: further ones of which the same holds,
+    which only ``check`` looks up. revision: of a hub id. execution_horizon: rows
     executed of a chunk before the next takes over. robots: what is particular to a robot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -27,6 +28,7 @@ class ModelFile(BaseModel):
     description: str = ""
     aliases: tuple[str, ...] = ()
     checkpoint: Annotated[str, Field(min_length=1)]
+    also: tuple[str, ...] = ()
     revision: str | None = None
     execution_horizon: Whole | None = None
     robots: dict[str, Any] = {}

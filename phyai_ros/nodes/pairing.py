@@ -46,6 +46,7 @@ def misfit(robot: Robot, chosen: Choice) -> str:
     from phyai_ros.engine.checkpoint import Checkpoint
     from phyai_ros.engine.types import FamilyError, PolicyError
     from phyai_ros.robots.binding import Binding
+    from phyai_ros.robots.errors import NumbersError
 
     name = chosen.checkpoint
     here = Path(name).expanduser().is_dir() or embedded.find(name) is not None
@@ -73,6 +74,8 @@ def misfit(robot: Robot, chosen: Choice) -> str:
         raise ArgumentError(text) from error
     try:
         Binding(robot, spec, chosen.part, source=chosen.source)
+    except NumbersError as error:
+        return str(error)
     except robots.RobotError as error:
         wrong = str(error)
     else:

@@ -140,6 +140,8 @@ class PolicyNode(lifecycle.ManagedNode):
             selector=values.selector,
         )
         self._binding = Binding(robot, self._policy.spec, chosen.part, source=chosen.source)
+        for doubt in self._binding.doubts:
+            self.get_logger().warning(doubt)
         roles = self._binding.roles
         optional = self._binding.optional_cameras
         self._policy.warm_up(

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from phyai_ros.engine.types import Observation, PolicySpec
-from phyai_ros.robots import columns
+from phyai_ros.robots import columns, travel
 from phyai_ros.robots.config_files import validate
-from phyai_ros.robots.errors import RobotError
+from phyai_ros.robots.errors import NumbersError, RobotError
 from phyai_ros.robots.mapping import Mapping as ValueMapping
 from phyai_ros.robots.model_config import ModelConfig
 from phyai_ros.robots.robot import Robot
-from phyai_ros.robots.trained import Trained
+from phyai_ros.robots.trained import Trained, ranges
 
 
 class FrameLike(Protocol):
@@ -32,11 +32,13 @@ class FrameLike(Protocol):
 
 
 class Binding:
-    """Raises RobotError at construction for everything that does not fit, all in one message.
+    """Raises RobotError at construction for everything that does not fit, all in one message;
+    NumbersError where columns are known and their numbers cannot be meant.
 
     robot: the description. spec: of the loaded checkpoint. config: what the model's YAML says
     about this robot (``model_config.for_robot``), a mapping with the same keys, or None.
     source: the model's YAML, for messages.
+    doubts: columns whose numbers are likely not meant so, one a line; for people.
     """
 
     def __init__(
@@ -68,8 +70,26 @@ class Binding:
         self._relative = self._relative_joints()
         self._trained = Trained(spec, np.array([self._scale(column) for column in self._state]))
         self._trained.ignore(np.array([not isinstance(column, str) for column in self._state]))
+        self._check_numbers()
         # Column of the action row behind each joint, in the robot's order.
         self._column = [self._action.index(name) for name in self.joint_names]
+
+    def _check_numbers(self) -> None:
+        """What training saw, in this robot's units."""
+        low, high = self._trained.low, self._trained.high
+        state = (self.robot, self._state, self._state_maps, low, high)
+        wrong = travel.problems(*state, key="state")
+        made_absolute = [n for f in self.spec.action for n in [f.relative] * f.size]
+        absolute = [
+            None if off or name in self._relative else name
+            for name, off in zip(self._action, made_absolute, strict=True)
+        ]
+        wrong += travel.problems(
+            self.robot, absolute, self._command_maps, *ranges(self.spec.action), key="action"
+        )
+        if wrong:
+            raise NumbersError("\n".join(f"{self._where}: {line}" for line in wrong))
+        self.doubts = tuple(travel.doubts(*state))
 
     def _maps(self, side: str) -> dict[str, ValueMapping]:
         maps = {}

@@ -9,9 +9,19 @@ from __future__ import annotations
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from phyai_ros.robots.numbers import Number, Positive
+from phyai_ros.robots.numbers import FARTHEST, Number, OfAJoint, Positive, plausible, too_much
+
+Length = Annotated[Positive, plausible("m", 1.0)]
+"""Of a gripper's part."""
 
 
 class Mapping(Protocol):
@@ -32,7 +42,7 @@ class Affine(_Base):
     kind: Literal["affine"] = "affine"
     sign: Literal[-1, 1] = 1
     scale: Positive = 1.0
-    offset: Number = 0.0
+    offset: OfAJoint = 0.0
 
     def to_model(self, position: np.ndarray) -> np.ndarray:
         return (self.sign * self.scale) * (position - self.offset)
@@ -49,8 +59,8 @@ class Opening(_Base):
     """
 
     kind: Literal["opening"] = "opening"
-    zero: Number
-    one: Number
+    zero: OfAJoint
+    one: OfAJoint
 
     @model_validator(mode="after")
     def _apart(self) -> Opening:
@@ -74,6 +84,14 @@ class Side(_Base):
     quantity: Literal["opening", "angle"]
     zero: Number = 0.0
     one: Number = 1.0
+
+    @field_validator("zero", "one")
+    @classmethod
+    def _plausible(cls, value: float, info: ValidationInfo) -> float:
+        unit = {"opening": "m", "angle": "rad"}.get(info.data.get("quantity", ""))
+        if unit is not None and abs(value) > FARTHEST[unit]:
+            raise too_much(FARTHEST[unit], unit)
+        return value
 
     @model_validator(mode="after")
     def _apart(self) -> Side:
@@ -101,8 +119,8 @@ class Crank(_Base):
     kind: Literal["crank"] = "crank"
     robot: Side
     model: Side
-    arm_length: Positive = 0.036
-    horn_radius: Positive = 0.022
+    arm_length: Length = 0.036
+    horn_radius: Length = 0.022
 
     @model_validator(mode="after")
     def _turns(self) -> Crank:

@@ -45,6 +45,17 @@ def plausible(unit: str, most: float, endless: bool = False) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _of_a_joint(value: float) -> float:
+    if abs(value) > max(FARTHEST.values()):
+        raise ValueError(
+            f"expected at most {FARTHEST['rad']:g} rad or {FARTHEST['m']:g} m "
+            f"(is it in {MEANT['rad']} or {MEANT['m']}?)"
+        )
+    return value
+
+
+OfAJoint = Annotated[Number, AfterValidator(_of_a_joint)]
+"""A position of a joint whose unit is said elsewhere."""
 Metres = Annotated[Number, plausible("m", FARTHEST["m"])]
 OpenMetres = Annotated[Open, plausible("m", FARTHEST["m"], endless=True)]
 Radians = Annotated[Number, plausible("rad", FARTHEST["rad"])]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
@@ -22,9 +24,7 @@ class Trained:
     """
 
     def __init__(self, spec: PolicySpec, scale: np.ndarray) -> None:
-        seen = [_trained(feature) for feature in spec.state]
-        self.low = np.concatenate([low for low, _ in seen] or [np.full(spec.state_dim, -np.inf)])
-        self.high = np.concatenate([high for _, high in seen] or [np.full(spec.state_dim, np.inf)])
+        self.low, self.high = ranges(spec.state)
         margin = FAR * np.maximum(self.high - self.low, LEAST * np.abs(scale))
         self.lower, self.upper = self.low - margin, self.high + margin
 
@@ -53,6 +53,16 @@ class Trained:
             "never was in training: move it there; or the number is not the one that the "
             f"checkpoint means: unit, sign or column{hint}"
         )
+
+
+def ranges(features: Sequence[FeatureSpec]) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest [columns] that training saw; infinite where the statistics do not tell."""
+    seen = [_trained(feature) for feature in features]
+    none = [np.zeros(0)]
+    return (
+        np.concatenate([low for low, _ in seen] or none),
+        np.concatenate([high for _, high in seen] or none),
+    )
 
 
 def _trained(feature: FeatureSpec) -> tuple[np.ndarray, np.ndarray]:

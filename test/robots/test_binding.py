@@ -11,9 +11,12 @@ import pytest
 
 from phyai_ros import robots
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
+from phyai_ros.nodes import model_file, pairing
 from phyai_ros.robots import RobotError
 from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.errors import NumbersError
 from phyai_ros.robots.model_config import for_robot
+from phyai_ros.tools.describe import describe
 
 JOINTS = robots.load("ur10e").joint_names
 
@@ -272,6 +275,103 @@ def test_how_far_is_far_does_not_depend_on_the_checkpoints_unit():
     binding.state(frame(shoulder_pan_joint=-0.6).joints)
     with pytest.raises(RobotError, match="'shoulder_pan_joint' is 114"):
         binding.state(frame(shoulder_pan_joint=2.0).joints)
+
+
+def described(tmp_path, joint, text):
+    """ur10e, one joint's description replaced by a YAML text."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"extends: ur10e\nname: ur10e\njoints:\n  {joint}: {text}\n")
+    return robots.load(file)
+
+
+def trained(arm=(-1.5, 1.5), gripper=(0.0, 0.04)):
+    """State and action features whose training saw this."""
+    features = tuple(
+        FeatureSpec(name, n, "min_max", statistics={"min": np.full(n, a), "max": np.full(n, b)})
+        for name, n, (a, b) in (("single_arm", 6, arm), ("gripper", 1, gripper))
+    )
+    return {"state": features, "action": features}
+
+
+@pytest.mark.parametrize(
+    ("joint", "text", "seen", "texts"),
+    [
+        (
+            "elbow_joint",
+            "{offset: 25}",
+            {},
+            ["saw -1.5 to 1.5, which would be 23.5 to 26.5 rad", "correct its offset, scale or"],
+        ),
+        (
+            "elbow_joint",
+            "{offset: 20}",
+            {"arm": (0.0, 0.5)},
+            ["its limits -3.14159 to 3.14159 rad are -23.1416 to -16.8584", "correct its offset"],
+        ),
+        (
+            "wrist_1_joint",
+            "{}",
+            {"arm": (-98.0, 102.0)},
+            ["saw -98 to 102, which would be -98 to 102 rad", "degrees, it needs scale: 57.29578"],
+        ),
+        (
+            "finger_joint",
+            "{}",
+            {"gripper": (0.0, 100.0)},
+            ["would be 0 to 100 m", "shares or percents of its opening", "docs/robots.md"],
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused_before_anything_runs(
+    tmp_path, joint, text, seen, texts
+):
+    """What policy_node would refuse of every frame, and what no joint could be commanded."""
+    with pytest.raises(NumbersError) as caught:
+        bind(described(tmp_path, joint, text), **trained(**seen))
+    for expected in [f"gr00t.yaml: robots.ur10e: state: {joint!r}", "mine.yaml", *texts]:
+        assert expected in str(caught.value), str(caught.value)
+
+
+def test_actions_are_held_against_training_too(tmp_path):
+    """Degrees commanded, radians seen: the arm would run into its limits."""
+    state, degrees = trained(), trained(arm=(-98.0, 102.0))
+    with pytest.raises(NumbersError, match=r"ur10e: action: 'elbow_joint': training saw -98 to 10"):
+        bind(state=state["state"], action=degrees["action"])
+    command = {"command": {"kind": "affine", "scale": 57.29578}}
+    mappings = dict.fromkeys(JOINTS[:6], command)
+    config = {**CONFIG, "mappings": mappings}
+    bind(config=config, state=state["state"], action=degrees["action"])
+
+
+@pytest.mark.parametrize(
+    ("joint", "text", "seen", "doubt"),
+    [
+        ("finger_joint", "{}", {"gripper": (0.0, 1.0)}, "shares or percents"),
+        ("elbow_joint", "{offset: 10}", {}, "Is its offset, scale, sign or column another one?"),
+        ("elbow_joint", "{position: [-0.1, 0.1]}", {}, "if the checkpoint speaks degrees"),
+        ("elbow_joint", "{position: [-0.5, 0.5]}", {}, ""),
+        ("elbow_joint", "{offset: 2.0}", {}, ""),
+        ("elbow_joint", "{}", {"arm": (0.3, 0.3)}, ""),
+    ],
+)
+def test_numbers_that_are_likely_not_meant_are_doubted(tmp_path, joint, text, seen, doubt):
+    binding = bind(described(tmp_path, joint, text), **trained(**seen))
+    if not doubt:
+        assert binding.doubts == ()
+        return
+    (found,) = binding.doubts
+    assert found.startswith(f"{joint}: ")
+    assert doubt in found
+
+
+def test_what_comes_with_the_package_leaves_no_doubt():
+    for model, robot in pairing.packaged():
+        description = robots.load(robot)
+        chosen = model_file.choose(model, description.name)
+        (spec,) = describe(
+            chosen.checkpoint, family=chosen.family, embodiment=chosen.embodiment, revision=None
+        ).specs
+        assert Binding(description, spec, chosen.part, source=chosen.source).doubts == ()
 
 
 def test_an_optional_camera_may_have_no_role():

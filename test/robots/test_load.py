@@ -120,7 +120,48 @@ def test_from_a_sourced_prefix(tmp_path, monkeypatch):
         ),
         (
             {"joints.elbow_joint.velocity": 120},
-            ["elbow_joint.velocity: ", "30 rad/s (is it in degrees?), found 120"],
+            ["elbow_joint.velocity: expected at most 24 rad/s", "is it in degrees?), found 120"],
+        ),
+        (
+            {"joints.elbow_joint.velocity": 25},
+            ["elbow_joint.velocity: expected at most 24 rad/s", "is it in degrees?), found 25"],
+        ),
+        (
+            {"joints.finger_joint.velocity": 150},
+            ["finger_joint.velocity: expected at most 10 m/s (is it in millimetres?), found 150"],
+        ),
+        (
+            {"joints.elbow_joint.offset": -180},
+            ["elbow_joint.offset: expected at most 25.1327 rad (is it in degrees?), found -180"],
+        ),
+        (
+            {"joints.finger_joint.gripper": {"state": {"kind": "affine", "offset": 40}}},
+            ["gripper.state.affine.offset: expected at most 25.1327 rad or 20 m", "found 40"],
+        ),
+        (
+            {"joints.finger_joint.gripper": {"command": {"kind": "opening", "zero": 80, "one": 0}}},
+            ["gripper.command.opening.zero: ", "in degrees or millimetres?), found 80"],
+        ),
+        (
+            {
+                "conventions": {
+                    "mine": {
+                        "finger_joint": {
+                            "state": {
+                                "kind": "crank",
+                                "robot": {"quantity": "angle", "zero": -35.6},
+                                "model": {"quantity": "opening", "one": 58.0},
+                                "arm_length": 36,
+                            }
+                        }
+                    }
+                }
+            },
+            [
+                "crank.robot.zero: expected at most 25.1327 rad (is it in degrees?), found -35.6",
+                "crank.model.one: expected at most 20 m (is it in millimetres?), found 58",
+                "crank.arm_length: expected at most 1 m (is it in millimetres?), found 36",
+            ],
         ),
         ({"joints.finger_joint.position": [0, 40]}, ["finger_joint", "is it in millimetres?"]),
         (
@@ -193,6 +234,21 @@ def test_refusals_say_file_key_expected_and_found(write, changes, texts):
         robots.load(write(changes))
     for text in texts:
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("joint", "velocity"),
+    [
+        ("elbow_joint", 2.62),  # Franka
+        ("elbow_joint", 6.283185307),  # UR3e's wrists
+        ("elbow_joint", 12.0),  # small arms of ABB and FANUC
+        ("elbow_joint", 23.6),  # the tool roll of a CRS A255
+        ("finger_joint", 5.0),  # a gantry's axis
+    ],
+)
+def test_the_velocities_of_real_arms_are_taken(write, joint, velocity):
+    robot = robots.load(write({f"joints.{joint}.velocity": velocity}))
+    assert robot.joints[joint].velocity == velocity
 
 
 @pytest.mark.parametrize("closed", [0.0, 0.04])

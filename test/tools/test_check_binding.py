@@ -21,7 +21,12 @@ def robot_row(tmp_path, *words):
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "model"), [("gr00t_ur10e_small", "gr00t"), ("pi05_ur10e_small", "pi05")]
+    ("checkpoint", "model"),
+    [
+        ("gr00t_ur10e_small", "gr00t"),
+        ("pi05_ur10e_small", "pi05"),
+        ("pi05_ur10e_rtc_small", "pi05"),
+    ],
 )
 def test_the_model_is_found(tmp_path, checkpoint, model):
     row = robot_row(tmp_path, "--checkpoint", checkpoint)
@@ -35,6 +40,7 @@ def test_where_none_is_it_says_to_pass_one_and_which_there_are(tmp_path):
     row = robot_row(tmp_path, "--checkpoint", str(tmp_path / "other"))
     assert not row["passed"]
     assert "pass --model, one of " + ", ".join(config_files.names("models")) in row["note"]
+    assert "(pi05 for its family, pi05)" in row["note"]
     assert "\n" not in row["note"]
 
 
@@ -47,3 +53,16 @@ def test_where_several_are_it_says_which(tmp_path, monkeypatch):
     row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small")
     assert not row["passed"]
     assert row["note"].endswith("pass one with --model: gr00t, mine")
+
+
+def test_numbers_that_are_not_the_robots_are_said_and_where_a_model_was_named_or_not(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: ur10e\njoints: {elbow_joint: {offset: 25}}\n")
+    row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
+    assert not row["passed"]
+    assert "state: 'elbow_joint': training saw" in row["note"]
+    assert "correct its offset" in row["note"]
+    mine.write_text("extends: ur10e\njoints: {elbow_joint: {offset: 12}}\n")
+    row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
+    assert row["passed"]
+    assert "; to be looked at: elbow_joint: its limits" in row["note"]

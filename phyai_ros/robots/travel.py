@@ -1,0 +1,131 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Where a joint can be, against where training saw it: what tells, before anything moves, that
+checkpoint and description speak of a joint in different numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phyai_ros.robots.mapping import Mapping as ValueMapping
+from phyai_ros.robots.numbers import FARTHEST
+from phyai_ros.robots.parts import Joint
+from phyai_ros.robots.robot import Robot
+from phyai_ros.robots.trained import FAR, LEAST
+
+_SHIFTED = "correct its offset, scale or sign, or the column it is bound to"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A joint's column. can: where its limits let it be, saw: training, in the checkpoint's unit.
+    would: what training saw, in the robot's unit, by the description. Each (low, high)."""
+
+    name: str
+    joint: Joint
+    can: tuple[float, float]
+    saw: tuple[float, float]
+    would: tuple[float, float]
+
+
+def problems(
+    robot: Robot,
+    columns: Sequence[object],
+    maps: Mapping[str, ValueMapping],
+    low: np.ndarray,
+    high: np.ndarray,
+    key: str,
+) -> list[str]:
+    """Columns that cannot be meant. low, high: [columns], what training saw, infinite where nothing
+    is known. key: ``state`` or ``action``."""
+    lines = []
+    for seen in _joints(robot, columns, maps, low, high):
+        unit, (first, last) = seen.joint.unit, seen.would
+        if max(abs(first), abs(last)) > FARTHEST[unit]:
+            lines.append(
+                f"{key}: {seen.name!r}: training saw {_range(seen.saw)}, which would be "
+                f"{_range(seen.would)} {unit} by joints.{seen.name} of {robot.source}, and no "
+                f"joint is there: {_way_out(seen)}"
+            )
+        elif key == "state" and not _near(seen, FAR):
+            lines.append(
+                f"{key}: {seen.name!r}: its limits {_range(seen.joint.position)} {unit} are "
+                f"{_range(seen.can)} to the checkpoint by joints.{seen.name} of {robot.source}; "
+                f"training saw {_range(seen.saw)}, so wherever it stands no answer means anything: "
+                f"{_SHIFTED}"
+            )
+    return lines
+
+
+def doubts(
+    robot: Robot,
+    columns: Sequence[object],
+    maps: Mapping[str, ValueMapping],
+    low: np.ndarray,
+    high: np.ndarray,
+) -> list[str]:
+    """Columns of the state that are likely not meant so, but may be: arguments as ``problems``."""
+    lines = []
+    for seen in _joints(robot, columns, maps, low, high):
+        unit, travel = seen.joint.unit, seen.joint.position
+        if seen.would[1] - seen.would[0] > FAR * (travel[1] - travel[0]):
+            lines.append(
+                f"{seen.name}: training saw {_range(seen.saw)}, which would be "
+                f"{_range(seen.would)} {unit}, and its limits are {_range(travel)}: "
+                f"{_way_out(seen)}"
+            )
+        elif not _near(seen, 1.0):
+            lines.append(
+                f"{seen.name}: its limits {_range(travel)} {unit} are {_range(seen.can)} to the "
+                f"checkpoint, and training saw {_range(seen.saw)}: it never is where it was in "
+                f"training. Is its offset, scale, sign or column another one?"
+            )
+    return lines
+
+
+def _joints(
+    robot: Robot,
+    columns: Sequence[object],
+    maps: Mapping[str, ValueMapping],
+    low: np.ndarray,
+    high: np.ndarray,
+) -> Iterator[_Seen]:
+    for name, *saw in zip(columns, low.tolist(), high.tolist(), strict=True):
+        if not isinstance(name, str) or not np.isfinite(saw).all():
+            continue
+        joint = robot.joints[name]
+        can = _ordered(maps[name].to_model(np.array(joint.position)))
+        would = _ordered(maps[name].to_robot(np.array(saw)))
+        yield _Seen(name, joint, can, (saw[0], saw[1]), would)
+
+
+def _near(seen: _Seen, widths: float) -> bool:
+    """Whether the joint can come within so many widths of what training saw to it."""
+    travel = seen.joint.position[1] - seen.joint.position[0]
+    least = LEAST * (seen.can[1] - seen.can[0]) / travel
+    margin = widths * max(seen.saw[1] - seen.saw[0], least)
+    return seen.can[1] >= seen.saw[0] - margin and seen.can[0] <= seen.saw[1] + margin
+
+
+def _way_out(seen: _Seen) -> str:
+    travel = seen.joint.position[1] - seen.joint.position[0]
+    if seen.would[1] - seen.would[0] <= 2.0 * travel:  # moved as far as it can, but elsewhere
+        return _SHIFTED
+    if seen.joint.gripper is not None:
+        return (
+            "if the checkpoint speaks of shares or percents of its opening, its gripper needs "
+            "state and command mappings that say so (docs/robots.md)"
+        )
+    if seen.joint.unit == "rad":
+        return "if the checkpoint speaks degrees, it needs scale: 57.29578"
+    return "if the checkpoint speaks millimetres, it needs scale: 1000"
+
+
+def _ordered(ends: np.ndarray) -> tuple[float, float]:
+    return float(ends.min()), float(ends.max())
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:g} to {ends[1]:g}"
