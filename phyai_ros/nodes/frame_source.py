@@ -14,6 +14,7 @@ import numpy as np
 
 from phyai_ros.control.align import AlignConfig, CameraStream, Frame, NotReady, ObservationAligner
 from phyai_ros.nodes.convert import ImageSample, MessageError
+from phyai_ros.robots import wiring
 from phyai_ros.robots.binding import Binding
 from phyai_ros.robots.robot import Robot
 
@@ -35,7 +36,7 @@ class CameraTopic:
 
     @property
     def compressed(self) -> bool:
-        return self.topic.rsplit("/", 1)[-1] == "compressed"
+        return wiring.compressed(self.topic)
 
 
 def camera_topics(robot: Robot, binding: Binding) -> list[CameraTopic]:

@@ -16,18 +16,14 @@ import numpy as np
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes import listeners, message_types, qos
+from phyai_ros.robots import wiring
 from phyai_ros.robots.parts import Output
-
-TYPES = {
-    "joint_group": "interbotix_xs_msgs/msg/JointGroupCommand",
-    "joint_single": "interbotix_xs_msgs/msg/JointSingleCommand",
-}
 
 
 def message_class(output: Output) -> Any:
     """Raises ValueError saying what to install where the package is not there."""
     try:
-        return message_types.message_class(TYPES[output.type])
+        return message_types.message_class(wiring.COMMANDS[output.type])
     except ValueError as error:
         raise ValueError(
             f"output {output.topic!r} of type {output.type}: {error}; it comes with Interbotix' "

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from phyai_ros.robots import wiring
 from phyai_ros.robots.parts import Output
 from phyai_ros.robots.robot import Robot
 
@@ -66,7 +67,7 @@ def ways(robot: Robot) -> tuple[Way, ...]:
 def forward(topic: str, joints: Sequence[str]) -> Way:
     """A forward_command output."""
     read = partial(read_forward, tuple(joints))
-    return Way(topic, "std_msgs/msg/Float64MultiArray", tuple(joints), False, read)
+    return Way(topic, wiring.COMMANDS["forward_command"], tuple(joints), False, read)
 
 
 def _way(output: Output, joints: tuple[str, ...]) -> Way:
@@ -74,10 +75,9 @@ def _way(output: Output, joints: tuple[str, ...]) -> Way:
         return forward(output.topic, joints)
     if output.type == "joint_trajectory":
         read = partial(read_trajectory, joints)
-        return Way(output.topic, "trajectory_msgs/msg/JointTrajectory", joints, True, read)
-    kind = "JointGroupCommand" if output.type == "joint_group" else "JointSingleCommand"
+        return Way(output.topic, wiring.COMMANDS[output.type], joints, True, read)
     read = partial(read_named, joints, output.name)
-    return Way(output.topic, f"interbotix_xs_msgs/msg/{kind}", joints, False, read)
+    return Way(output.topic, wiring.COMMANDS[output.type], joints, False, read)
 
 
 def read_forward(joints: Sequence[str], message: Any) -> np.ndarray:

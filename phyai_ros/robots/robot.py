@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from phyai_ros.control.guard import Limits
-from phyai_ros.robots import config_files
+from phyai_ros.robots import config_files, wiring
 from phyai_ros.robots.mapping import JointMappings
 from phyai_ros.robots.numbers import Age, Positive, Skew
 from phyai_ros.robots.parts import (
@@ -110,21 +110,20 @@ class Robot(Strict):
             raise ValueError(f"cameras: topics {twice} are given to two roles")
         if twice := _repeated(self.joint_state_topics):
             raise ValueError(f"joint_state_topics: expected every topic once, repeated: {twice}")
+        wiring.check(self._uses())
         return self
 
     def _check_outputs(self) -> None:
         taken: set[tuple[str, str]] = set()
-        for (key, _), (output, joints) in zip(
-            (("output", self.output), *self._apart()), self.outputs, strict=True
-        ):
+        for (key, output), (_, joints) in zip(self._keyed_outputs(), self.outputs, strict=True):
             if not joints:
                 raise ValueError(f"{key}.joints: expected the joints that leave by it")
-            if (_heard(output.topic), output.name) in taken:
+            if (wiring.heard(output.topic), output.name) in taken:
                 raise ValueError(
                     f"{key}.topic: {output.topic!r} carries another output's commands; expected a "
                     f"topic of its own, or another name where the driver tells them apart by it"
                 )
-            taken.add((_heard(output.topic), output.name))
+            taken.add((wiring.heard(output.topic), output.name))
         order = [joint for _, joints in self.outputs for joint in joints]
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]
@@ -134,11 +133,28 @@ class Robot(Strict):
                 f"(missing {missing}, unknown {unknown})"
             )
 
+    def _uses(self) -> Iterator[wiring.Use]:
+        """Every topic that is named here."""
+        for topic in self.joint_state_topics:
+            yield wiring.Use("joint_state_topics", topic, "sensor_msgs/msg/JointState")
+        for role, camera in self.cameras.items():
+            yield wiring.Use(f"cameras.{role}.topic", camera.topic, wiring.image(camera))
+        if self.speed_scaling is not None:
+            topic = self.speed_scaling.topic
+            yield wiring.Use("speed_scaling.topic", topic, "std_msgs/msg/Float64")
+        for name, ready in self.ready.items():
+            yield wiring.Use(f"ready.{name}.topic", ready.topic, ready.type)
+        for key, output in self._keyed_outputs():
+            yield wiring.command(f"{key}.topic", output)
+
     @property
     def outputs(self) -> tuple[tuple[Output, tuple[str, ...]], ...]:
         """Every output with its joints in its controller's order; between them, each joint once."""
         apart = ((output, output.joints) for _, output in self._apart())
         return ((self.output, self.output_joints), *apart)
+
+    def _keyed_outputs(self) -> tuple[tuple[str, Output], ...]:
+        return (("output", self.output), *self._apart())
 
     def _apart(self) -> tuple[tuple[str, Output], ...]:
         """Every output but the first, with its key."""
@@ -197,13 +213,8 @@ class Robot(Strict):
         )
 
 
-def _heard(topic: str) -> str:
-    """As a node without a namespace hears it: with the slash that it was given without."""
-    return topic if topic.startswith(("/", "~")) else f"/{topic}"
-
-
 def _repeated(topics: Sequence[str]) -> list[str]:
-    heard = [_heard(topic) for topic in topics]
+    heard = [wiring.heard(topic) for topic in topics]
     return sorted({t for t, at in zip(topics, heard, strict=True) if heard.count(at) > 1})
 
 
