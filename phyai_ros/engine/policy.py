@@ -205,29 +205,16 @@ def load_policy(
     where = _device(device)
     if dtype not in DTYPES:
         raise PolicyError(f"dtype {dtype!r} is not supported; known: {', '.join(DTYPES)}")
-    wanted = registry.resolve(family) if family is not None else None
+    if family is not None:
+        registry.resolve(family)  # refused before anything is downloaded
     opened = Checkpoint(hub.resolve(checkpoint, revision))
-    found = _detect(opened, wanted)
+    found = registry.settle(opened, family)
     adapter = registry.build(
         found, opened, embodiment=embodiment, device=where, dtype=DTYPES[dtype]
     )
     if dtype == FP8:
         into_fp8(adapter.model, found, where)
     return Policy(adapter, where, seed, selector)
-
-
-def _detect(opened: Checkpoint, wanted: str | None) -> str:
-    try:
-        found = registry.detect(opened)
-    except PolicyError:
-        if wanted is None:
-            raise
-        return wanted  # the checkpoint does not say; the user does
-    if wanted is not None and found != wanted:
-        raise PolicyError(
-            f"{opened.root / 'config.json'}: family {wanted!r} asked for, but this is {found!r}"
-        )
-    return found
 
 
 def _device(name: str) -> torch.device:

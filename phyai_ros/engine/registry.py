@@ -101,6 +101,24 @@ def detect(checkpoint: Checkpoint) -> str:
     )
 
 
+def settle(checkpoint: Checkpoint, wanted: str | None) -> str:
+    """The family to build: what the checkpoint says, else what somebody does. wanted: a name or
+    alias. Raises PolicyError where both speak and do not agree."""
+    if wanted is None:
+        return detect(checkpoint)
+    wanted = resolve(wanted)
+    try:
+        found = detect(checkpoint)
+    except PolicyError:
+        return wanted
+    if found != wanted:
+        raise PolicyError(
+            f"{checkpoint.root / 'config.json'}: family {wanted!r} asked for, but this is "
+            f"{found!r}: name that or none"
+        )
+    return found
+
+
 def build(
     name: str,
     checkpoint: Checkpoint,

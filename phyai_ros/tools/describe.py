@@ -40,8 +40,10 @@ def describe(
 ) -> Described:
     """Raises PolicyError: everything that loading would refuse. embodiment: one, or None for all
     that the checkpoint has."""
+    if family is not None:
+        registry.resolve(family)  # refused before anything is downloaded
     checkpoint = Checkpoint(hub.resolve(name, revision))
-    family = registry.resolve(family) if family else registry.detect(checkpoint)
+    family = registry.settle(checkpoint, family)
 
     def build(tag: str | None, dtype: torch.dtype) -> Any:
         return registry.build(family, checkpoint, embodiment=tag, device=_META, dtype=dtype)

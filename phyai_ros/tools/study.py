@@ -140,6 +140,12 @@ def _design(options: argparse.Namespace, setting: Setting, cell: Cell) -> Design
     for name, values in (("handoff", handoffs), ("horizon", horizons), ("delay-ms", latencies)):
         if not values:
             raise ValueError(f"--{name}: expected at least one")
+    least = max(horizons) * cell.robot.period
+    if not setting.limit > least:
+        raise ValueError(
+            f"--time-limit: expected more than {least:g} s, before which no second chunk of "
+            f"{counted(max(horizons), 'row')} takes over, found {setting.limit:g}"
+        )
     conditions = design_.cross(handoffs, horizons, latencies)
     return Design(setting, conditions, options.episodes, options.seed)
 

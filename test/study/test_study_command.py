@@ -131,6 +131,8 @@ def _rows(out):
         (("--robot", "aloha"), "unknown task 'follow'; the simulated aloha has reach"),
         (("--robot", "aloha", "--task", "reach", "--speed", "0.1"), "aloha has no conveyor"),
         (("--image-age-ms", "50"), "expected less than a control period, 50 ms, found 50 ms"),
+        (("--time-limit", "0.001"), "--time-limit: expected more than 0.4 s, before which no seco"),
+        (("--horizon", "4,16", "--time-limit", "0.8"), "expected more than 0.8 s"),
         (("--handoff", ","), "--handoff: expected at least one"),
         (("--delay-from", "/nowhere.json"), "/nowhere.json: No such file"),
     ],

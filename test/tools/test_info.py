@@ -99,6 +99,23 @@ def test_a_checkpoint_that_loading_would_refuse_is_refused(capsys, tmp_path):
     assert status == 1
 
 
+@pytest.mark.parametrize(
+    "command", [("info",), ("check",), ("init-robot", "--out", "{folder}/a.yaml")]
+)
+@pytest.mark.parametrize(("checkpoint", "own"), [("act", "act"), ("pi05_openpi", "pi05")])
+def test_a_checkpoint_of_another_family_than_named_is_refused_by_that(
+    capsys, tmp_path, command, checkpoint, own
+):
+    """Its weights were named one by one as missing, as if the file were to be changed."""
+    words = [word.format(folder=tmp_path) for word in command]
+    words += ["--checkpoint", str(GOLDEN / checkpoint), "--family", "smolvla"]
+    words += ["--json", str(tmp_path / "result.json")] if command == ("check",) else []
+    assert main(words) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"family 'smolvla' asked for, but this is '{own}': name that or none" in said
+    assert "missing" not in said
+
+
 def test_a_warning_about_a_checkpoint_is_said_once(capsys, caplog, tmp_path):
     """It is built in every precision; four times the same words would be read by nobody."""
     checkpoint = shutil.copytree(GOLDEN / "pi05", tmp_path / "pi05")
