@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FEWER_STEPS = "fewer denoising steps (of a policy that takes several)"
+"""A handoff knows chunks, not what made them: ACT denoises nothing."""
+
 
 def problem(delay: int, horizon: int, execution_horizon: int, period: float) -> str:
     """Why inference cannot keep up, and what would fix it; empty when it can. Ticks, seconds."""
@@ -27,12 +30,12 @@ def problem(delay: int, horizon: int, execution_horizon: int, period: float) -> 
     if delay < horizon:
         return (
             f"{text}: set execution_horizon to {horizon - delay} or less, and since that is less "
-            f"than the delay the arm will still wait at times; fewer denoising steps, a faster "
-            f"device or a longer chunk would end that"
+            f"than the delay the arm will still wait at times; a faster device, {FEWER_STEPS} or a "
+            f"longer chunk would end that"
         )
     return (
-        f"{text}; the delay exceeds the whole chunk, so the arm can only stop and go: use fewer "
-        f"denoising steps, a faster device, a longer chunk or a slower control_rate"
+        f"{text}; the delay exceeds the whole chunk, so the arm can only stop and go: use a "
+        f"faster device, {FEWER_STEPS}, a longer chunk or a slower control_rate"
     )
 
 

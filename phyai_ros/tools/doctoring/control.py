@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from phyai_ros.control.realtime import FEWER_STEPS
 from phyai_ros.control.states import State
 from phyai_ros.control.words import counted
 from phyai_ros.nodes.convert import ns_to_seconds, stamp_to_ns
@@ -156,7 +157,7 @@ def chunks(robot: Robot, heard: Heard) -> list[Finding]:
                 "delay",
                 f"{counted(newest.measured_delay, 'tick')} from observation to first use, a chunk "
                 f"lasts {lasts}",
-                "a faster device or precision, a smaller model, fewer denoising steps",
+                f"a faster device or precision, a smaller model, {FEWER_STEPS}",
             )
         )
     elif newest.expected_delay and newest.measured_delay > newest.expected_delay + 2:
