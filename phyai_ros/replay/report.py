@@ -17,7 +17,7 @@ from phyai_ros.replay.result import ResultFile
 
 
 def tables(result: ResultFile, comparison: Comparison | None, live: Parity | None) -> list[Table]:
-    """What is printed."""
+    """What is printed, on a console that takes strings as they are."""
     about = result.about
     sent = int((~np.isnan(result["command"]).any(axis=1)).sum())
     summary = Table(box=box.SIMPLE, show_header=False)
@@ -27,16 +27,17 @@ def tables(result: ResultFile, comparison: Comparison | None, live: Parity | Non
         ("requests", f"{len(result['request_id'])} answered, {len(about['unanswered'])} not"),
         ("ticks", f"{len(result['tick'])}, {sent} commands"),
     ):
-        summary.add_row(name, Text(value))
+        summary.add_row(name, value)
     if live is not None:
         chunks = f"{live.identical} of {live.chunks} chunks bit-identical"
         commands = f"{live.identical_commands} of {live.commands} commands"
-        summary.add_row("as live", Text(f"{chunks}, {commands}"))
+        summary.add_row("as live", f"{chunks}, {commands}")
         others = [p for p in about["live_policies"] if p != about["policy"]]
         if others:
-            summary.add_row("", Text(f"the live policy was another: {'; '.join(others)}", "yellow"))
+            text = f"the live policy was another: {'; '.join(others)}"
+            summary.add_row("", text, style="yellow")
         if live.first:
-            summary.add_row("", Text(live.first))
+            summary.add_row("", live.first)
     found = [summary]
     refused = _refusals(result)
     if refused.row_count:
@@ -45,7 +46,7 @@ def tables(result: ResultFile, comparison: Comparison | None, live: Parity | Non
         checks = Table("against the golden", "", "found", "first difference", box=box.SIMPLE)
         for check in comparison.checks:
             verdict = Text("ok", "green") if check.passed else Text("differs", "bold red")
-            checks.add_row(check.name, verdict, Text(check.found), Text(check.first))
+            checks.add_row(check.name, verdict, check.found, check.first)
         found.append(checks)
     return found
 
@@ -53,7 +54,7 @@ def tables(result: ResultFile, comparison: Comparison | None, live: Parity | Non
 def _refusals(result: ResultFile) -> Table:
     table = Table("not used", "why", "count", "first", box=box.SIMPLE)
     for entry in result.about["refusals"]:
-        table.add_row(*(Text(str(entry[key])) for key in ("topic", "kind", "count", "first")))
+        table.add_row(*(str(entry[key]) for key in ("topic", "kind", "count", "first")))
     for what in ("unanswered", "delayed"):
         reasons: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for entry in result.about[what]:
@@ -61,7 +62,7 @@ def _refusals(result: ResultFile) -> Table:
         for (reason, stream), entries in reasons.items():
             first = f"request {entries[0]['request']}: {entries[0]['text']}"
             name = f"request {what}" + (f" ({stream})" if stream else "")
-            table.add_row(Text(name), Text(reason), str(len(entries)), Text(first))
+            table.add_row(name, reason, str(len(entries)), first)
     return table
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -16,8 +15,8 @@ from typing import Any
 import torch
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from phyai_ros import robots
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
@@ -55,7 +54,7 @@ def main(words: Sequence[str]) -> int:
     if options.json == "-":
         print(text)
     elif rows:
-        _show(rows, Console(highlight=False, width=None if sys.stdout.isatty() else 160))
+        _show(rows, console.results(160))
     if refusal:  # a row for programs alone: people read it once, below what was checked before
         console.fail(refusal.note)
     if options.json != "-":
@@ -191,11 +190,11 @@ def _show(rows: Sequence[Row], out: Console) -> None:
     for row in rows:
         table.add_row(
             row.check,
-            escape(console.shown(row.detail)),
+            row.detail,
             "" if row.error is None else f"{row.error:.3g}",
             row.rule,
             "" if row.limit is None else f"{row.limit:.3g}",
-            "[green]ok[/]" if row.passed else "[bold red]FAILED[/]",
-            escape(console.shown(row.note)),
+            Text("ok", "green") if row.passed else Text("FAILED", "bold red"),
+            row.note,
         )
     out.print(table)

@@ -1,14 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""The one console people read: progress, notices and errors. Results for programs go to stdout."""
+"""The one way to people's terminals: progress, notices and errors go to ``console``, results to
+``results()``. What is printed is data, whoever wrote it: never markup, never an emoji's name."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
-# One object for all: a live progress line keeps its place only if every other line goes through it.
-console = Console(stderr=True, highlight=False, soft_wrap=True)
 STYLES = {"info": "dim", "warning": "yellow", "error": "bold red"}
 
 
@@ -20,16 +21,40 @@ def shown(text: str) -> str:
     )
 
 
+class DataConsole(Console):
+    """A console on which every string, in a table's cell too, stands as it is. Colours are given by
+    ``style`` or by a rich Text, whose words ``shown`` has to have seen."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Strings in anything that is printed come through here."""
+        options.update(emoji=False, markup=False, highlight=False)
+        return super().render_str(shown(text), **options)
+
+
+# One object for all: a live progress line keeps its place only if every other line goes through it.
+console = DataConsole(stderr=True, highlight=False, soft_wrap=True)
+
+
+def results(width: int) -> DataConsole:
+    """Standard output. width: columns where that is no terminal, which has its own: what is piped
+    is not cut to a terminal's."""
+    return DataConsole(highlight=False, width=None if sys.stdout.isatty() else width)
+
+
+def labelled(label: str, style: str, text: str) -> Text:
+    """A coloured word before a text."""
+    return Text.assemble((label, style), shown(text))
+
+
 def say(level: str, text: str, source: str = "") -> None:
     """One notice, above any progress line. level: info, warning or error."""
     prefix = f"[{source}] " if source else ""
-    # The text is data: square brackets in it are not markup.
-    console.print(shown(f"{prefix}{text}"), style=STYLES[level], markup=False)
+    console.print(f"{prefix}{text}", style=STYLES[level])
 
 
 def fail(text: str) -> None:
     """An error that ends the command."""
-    console.print("error: " + shown(text), style="red", markup=False)
+    console.print(f"error: {text}", style="red")
 
 
 def interactive() -> bool:

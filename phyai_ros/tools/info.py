@@ -6,13 +6,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from phyai_ros.control.words import counted
@@ -55,8 +53,7 @@ def main(words: Sequence[str]) -> int:
     if options.json:
         print(json.dumps(as_json(found), indent=2))
     else:
-        # Piped output is not cut to a terminal's width.
-        show(found, Console(highlight=False, width=None if sys.stdout.isatty() else 160))
+        show(found, console.results(160))
     return 0
 
 
@@ -73,22 +70,22 @@ def show(found: Described, out: Console) -> None:
         ("prompt", _prompt(first)),
         ("guidance", ", ".join(first.guidance_methods) or "none"),
     ):
-        out.print(console.shown(f"{label:<14}{value}"), markup=False)
+        out.print(f"{label:<14}{value}")
     for spec in found.specs:
         _show_spec(spec, out)
 
 
 def _show_spec(spec: PolicySpec, out: Console) -> None:
     if spec.embodiment:
-        out.print(console.shown(f"\nembodiment {spec.embodiment}"), style="bold", markup=False)
+        out.print(f"\nembodiment {spec.embodiment}", style="bold")
     rate = f"{1 / spec.step:g} Hz" if spec.step else "not said by the checkpoint"
     history = f", with {counted(spec.history, 'earlier observation')}" if spec.history else ""
     rows = counted(spec.horizon, "row")
-    out.print(f"\n{rows} a chunk; rate {rate}; {_passes(spec)}{history}", markup=False)
+    out.print(f"\n{rows} a chunk; rate {rate}; {_passes(spec)}{history}")
     cameras = _table("cameras, in order", "key", "image", "")
     for key in spec.cameras:
         cameras.add_row(
-            escape(console.shown(key)),
+            key,
             _image(spec, key),
             "may be absent" if key in spec.optional_cameras else "",
         )
@@ -96,7 +93,7 @@ def _show_spec(spec: PolicySpec, out: Console) -> None:
     for title, features in (("state", spec.state), ("action", spec.action)):
         table = _table(title, "column", "normalisation", "low", "high", "mean", "std", "")
         for row in list(_columns(features))[:_MOST_ROWS]:
-            table.add_row(*(escape(console.shown(cell)) for cell in row))
+            table.add_row(*row)
         out.print(table)
 
 

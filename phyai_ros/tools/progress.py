@@ -9,7 +9,9 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
+from phyai_ros.tools.console import shown
 from phyai_ros.tools.recording import Recording
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?")
@@ -41,7 +43,7 @@ class Progress:
 
     def starting(self, trouble: str) -> None:
         if self._due():
-            self._status.update(f"starting: {trouble[:100]}" if trouble else "starting")
+            self._show(f"starting: {trouble[:100]}" if trouble else "starting")
 
     def note(self, text: str) -> None:
         """A line of its own, above the progress; once for all that differ in a number only."""
@@ -49,11 +51,14 @@ class Progress:
         if kind in self._noted:
             return
         self._noted.add(kind)
-        self._status.console.print(text, style="yellow", markup=False, highlight=False)
+        self._status.console.print(text, style="yellow")
 
     def working(self, passed: float, duration: float | None, recording: Recording) -> None:
         if self._due():
-            self._status.update(line(passed, duration, recording))
+            self._show(line(passed, duration, recording))
+
+    def _show(self, text: str) -> None:
+        self._status.update(Text(shown(text)))  # of a string rich would make markup
 
     def _due(self) -> bool:
         if not self._visible or time.monotonic() < self._next:

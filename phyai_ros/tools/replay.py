@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from phyai_ros.bags.reader import Bag
 from phyai_ros.control import methods
@@ -62,8 +61,7 @@ def main(words: Sequence[str]) -> int:
         console.fail(policy_options.said(error))
         return 2
     if options.json != "-":
-        wide = None if sys.stdout.isatty() else 160
-        report.show(result, comparison, live, Console(highlight=False, width=wide))
+        report.show(result, comparison, live, console.results(160))
         console.say("info", f"{out}, {picture}")
     return _verdict(options, result, comparison, live)
 

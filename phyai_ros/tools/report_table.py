@@ -9,9 +9,11 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from phyai_ros.control.words import counted
 from phyai_ros.engine.types import STAGES
+from phyai_ros.tools.console import labelled
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
@@ -24,15 +26,15 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         console.print(_timing(report))
         console.print(_control(report))
     else:
-        console.print(_nothing(report), highlight=False)
+        console.print(_nothing(report))
     if line := _longer(report):
-        console.print(line, highlight=False)
+        console.print(line)
     if acted:
-        console.print(_JERK_NOTE, style="dim", highlight=False)
+        console.print(_JERK_NOTE, style="dim")
     for name, value in report["drops"].items():
-        console.print(f"  [yellow]dropped[/] {name}: {value}", highlight=False)
+        console.print(labelled("  dropped", "yellow", f" {name}: {value}"))
     for problem in report["problems"]:
-        console.print(f"  [red]problem[/] {problem}", highlight=False)
+        console.print(labelled("  problem", "red", f" {problem}"))
 
 
 _JERK_NOTE = (
@@ -79,16 +81,15 @@ def _episodes(report: Mapping[str, Any]) -> Table:
         table.add_column(heading, justify="right")
     for episode in report["episodes"]:
         success = episode.get("success")
-        outcome = {True: "[green]success[/]", False: "[red]failure[/]"}.get(
-            success, "[yellow]unfinished[/]"
+        outcome = {True: ("success", "green"), False: ("failure", "red")}.get(
+            success, ("unfinished", "yellow")
         )
-        if success is False and episode.get("over"):
-            outcome += f", over the {episode['over']} block"
+        over = episode.get("over") if success is False else None
         distance = episode.get("distance")
         table.add_row(
             str(episode.get("seed", "")),
             str(episode.get("instruction", "")),
-            outcome,
+            labelled(*outcome, f", over the {over} block" if over else ""),
             _number(episode.get("seconds"), 1, 2),
             "" if distance is None else f"{1000 * distance:.0f} mm",
         )
@@ -104,7 +105,7 @@ def _timing(report: Mapping[str, Any]) -> Table:
     for name in STAGES:
         table.add_row(name, *_milliseconds(report["stages"][name]))
     table.add_section()
-    table.add_row("[bold]inference[/]", *_milliseconds(report["inference"]))
+    table.add_row(Text("inference", "bold"), *_milliseconds(report["inference"]))
     return table
 
 

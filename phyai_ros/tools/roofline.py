@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from phyai_ros.bags.files import is_storage
@@ -248,8 +247,7 @@ def _show(results: Sequence[Roofline]) -> None:
             _ms(r.slack_p99),
             f"{r.rate_overlapped:.1f}",
         )
-    terminal = Console()
-    (terminal if terminal.is_terminal else Console(width=180)).print(table)
+    console.results(180).print(table)
 
 
 def _ms(seconds: float | None) -> str:

@@ -15,7 +15,6 @@ from types import FrameType
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -216,9 +215,7 @@ def _write(result: dict[str, Any], out: Path) -> None:
 
 
 def _show(result: dict[str, Any]) -> None:
-    terminal = Console()
-    if not terminal.is_terminal:  # a pipe has no width: the table must not be cut there
-        terminal = Console(width=_WIDE)
+    terminal = console.results(_WIDE)
     columns = [
         i
         for i, (key, _, _, _) in enumerate(results.COLUMNS)

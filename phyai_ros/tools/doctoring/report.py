@@ -161,14 +161,14 @@ def show(report: Report, console: Console) -> None:
     console.print(table)
     delay = ", ".join(f"{name} {value:g}" for name, value in report.delay.items())
     settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
-    console.print(f"delay: {delay or 'not known yet'}", markup=False)
-    console.print(f"here: {settings}", markup=False, style="dim")
+    console.print(f"delay: {delay or 'not known yet'}")
+    console.print(f"here: {settings}", style="dim")
     for finding in report.findings:
         colour = "red" if finding.level is Level.ERROR else "yellow"
         text = f"{finding.level.value} {finding.stream}: {finding.found}"
-        console.print(text, style=colour, markup=False)
-        console.print(f"  -> {finding.advice}", markup=False)
-    console.print(report.verdict, style="bold" if report.status == 0 else "bold red", markup=False)
+        console.print(text, style=colour)
+        console.print(f"  -> {finding.advice}")
+    console.print(report.verdict, style="bold" if report.status == 0 else "bold red")
 
 
 def _what(row: Mapping[str, Any]) -> str:

@@ -89,9 +89,9 @@ def show(verdict: Verdict, system: System, console: Console) -> None:
         f"limits, {len(system.timeline.not_finite)} not finite, {counts.get('lost', 0)} not heard"
     )
     for text in verdict.problems:
-        console.print(f"FAILED {text}", style="bold red", markup=False)
+        console.print(f"FAILED {text}", style="bold red")
     for text in verdict.late:
-        console.print(f"LATE {text}", style="yellow", markup=False)
+        console.print(f"LATE {text}", style="yellow")
     console.print("passed" if verdict.passed else "failed", style="bold")
 
 
