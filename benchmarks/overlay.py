@@ -16,14 +16,11 @@ from typing import Any
 
 import children
 import numpy as np
-import rclpy
 import record
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import Image
 
 from phyai_ros.nodes import qos
-from phyai_ros.nodes.executor_thread import ExecutorThread
+from phyai_ros.nodes.participant import Participant
 from phyai_ros.nodes.topics import OVERLAY
 
 
@@ -32,22 +29,16 @@ class Audience:
 
     def __init__(self) -> None:
         self.pictures = 0
-        self._context = Context()
-        rclpy.init(context=self._context, args=[], domain_id=int(os.environ["ROS_DOMAIN_ID"]))
-        self._node = rclpy.create_node("bench_audience", context=self._context)
+        self._here = Participant("bench_audience")
         for role in ("scene", "wrist"):
-            self._node.create_subscription(Image, f"{OVERLAY}/{role}", self._on, qos.overlay())
-        executor = SingleThreadedExecutor(context=self._context)
-        executor.add_node(self._node)
-        self._spinning = ExecutorThread(executor, "audience")
+            self._here.node.create_subscription(Image, f"{OVERLAY}/{role}", self._on, qos.overlay())
+        self._here.start()
 
     def _on(self, message: Image) -> None:
         self.pictures += 1
 
     def close(self) -> None:
-        self._spinning.stop()
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        self._here.close()
 
 
 def run(overlay: bool, seconds: int) -> tuple[dict[str, Any], int]:

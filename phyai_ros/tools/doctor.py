@@ -16,8 +16,6 @@ from phyai_ros import robots
 from phyai_ros.tools import console
 
 if TYPE_CHECKING:
-    from rclpy.context import Context
-
     from phyai_ros.tools.doctoring.report import Report
 
 _EPILOG = """examples:
@@ -66,32 +64,18 @@ def main(words: Sequence[str]) -> int:
     return report.status
 
 
-def examine(robot: robots.Robot, seconds: float, context: Context | None = None) -> Report:
-    """Listen for ``seconds``; context: ROS's, default one of its own."""
-    import rclpy
-    from rclpy.context import Context
-    from rclpy.executors import SingleThreadedExecutor
+def examine(robot: robots.Robot, seconds: float) -> Report:
+    """Listen for ``seconds``. Raises ValueError for a message type that is not installed."""
     from rclpy.utilities import get_rmw_implementation_identifier
 
+    from phyai_ros.nodes.participant import Participant
     from phyai_ros.tools.doctoring import report
     from phyai_ros.tools.doctoring.listen import Listener
 
-    own = context is None
-    if context is None:
-        context = Context()
-        rclpy.init(context=context, args=[])
-    node = rclpy.create_node("phyai_doctor", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    try:
-        listener = Listener(node, robot)
+    with Participant("phyai_doctor") as here:
+        listener = Listener(here.node, robot)
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            executor.spin_once(timeout_sec=min(left, 0.2))
+            here.spin(min(left, 0.2))
             listener.ask()
         return report.build(robot, listener.finish(), get_rmw_implementation_identifier())
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        if own:
-            context.try_shutdown()

@@ -55,19 +55,19 @@ def main(words: Sequence[str]) -> int:
 def call(service: str) -> tuple[bool, str]:
     """Call a std_srvs/Trigger by its full name: whether it was done, and its answer or why there is
     none. Raises ValueError for what is no name of a service."""
-    import rclpy
-    from rclpy.context import Context
     from rclpy.exceptions import NameValidationException
-    from rclpy.executors import SingleThreadedExecutor
     from std_srvs.srv import Trigger
 
-    context = Context()
-    rclpy.init(context=context, args=[])
-    executor = SingleThreadedExecutor(context=context)
-    node = rclpy.create_node(f"phyai_handoff_call_{os.getpid()}", context=context)
-    executor.add_node(node)
-    try:
-        client = node.create_client(Trigger, service)
+    from phyai_ros.nodes.participant import Participant
+
+    with Participant(f"phyai_handoff_call_{os.getpid()}") as here:
+        try:
+            client = here.node.create_client(Trigger, service)
+        except NameValidationException as error:
+            text = (
+                f"expected a node's full name as /handoff_node, found {service!r} for its service"
+            )
+            raise ValueError(text) from error
         end = time.monotonic() + PATIENCE
         while not client.service_is_ready():
             if time.monotonic() > end:
@@ -76,17 +76,10 @@ def call(service: str) -> tuple[bool, str]:
                     f"{service} is not there after {PATIENCE:g} s in ROS domain {where}: is the "
                     "node running, in this domain and under this name? NOTHING was done"
                 )
-            executor.spin_once(timeout_sec=0.02)
+            here.spin(0.02)
         future = client.call_async(Trigger.Request())
-        executor.spin_until_future_complete(future, timeout_sec=PATIENCE)
+        here.executor.spin_until_future_complete(future, timeout_sec=PATIENCE)
         if not future.done():
             return False, f"{service} did not answer in {PATIENCE:g} s: watch the arm"
         answer = future.result()
         return bool(answer.success), f"{service}: {answer.message}"
-    except NameValidationException as error:
-        text = f"expected a node's full name as /handoff_node, found {service!r} for its service"
-        raise ValueError(text) from error
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        context.try_shutdown()

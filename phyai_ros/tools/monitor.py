@@ -12,14 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import rclpy
-from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.parameter import Parameter
 from rich.console import Console
 
 from phyai_ros.nodes import diagnostics
 from phyai_ros.nodes.outlets import Way
+from phyai_ros.nodes.participant import Participant
 from phyai_ros.tools import incidents, process_status, report, report_table
 from phyai_ros.tools.archive import Archive
 from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
@@ -84,9 +81,7 @@ def run(
     what.directory.mkdir(parents=True, exist_ok=True)
     for name in WRITTEN:  # an earlier run into this folder is no part of this one
         (what.directory / name).unlink(missing_ok=True)
-    context = Context()
-    rclpy.init(context=context, args=[])
-    watch = _Watch(what, context, stopped, Progress(console), crashes)
+    watch = _Watch(what, stopped, Progress(console), crashes)
     try:
         status = watch.run()
     except KeyboardInterrupt:
@@ -148,29 +143,20 @@ class _Watch:
     def __init__(
         self,
         what: Run,
-        context: Context,
         stopped: Callable[[], str | None],
         progress: Progress,
         crashes: Callable[[], Sequence[Crash]],
     ) -> None:
-        self._what, self._context = what, context
-        self._stopped, self._progress = stopped, progress
-        self._node = rclpy.create_node(
-            "phyai_monitor",
-            context=context,
-            parameter_overrides=[Parameter("use_sim_time", value=what.use_sim_time)],
-        )
+        self._what, self._stopped, self._progress = what, stopped, progress
+        self._here = Participant("phyai_monitor", use_sim_time=what.use_sim_time)
+        node = self._here.node
         self._crashes, self._told = crashes, 0
         self._archive = Archive(what.directory)
         self._processes = diagnostics.Publisher(
-            self._node, [lambda: [process_status.status(crashes(), time.time())]]
+            node, [lambda: [process_status.status(crashes(), time.time())]]
         )
-        self._executor = SingleThreadedExecutor(context=context)
-        self._executor.add_node(self._node)
-        self.recorder = Recorder(self._node, dict(what.cameras), what.ways, what.joint_names)
-        self._driver = (
-            EpisodeDriver(self._node, self.recorder, self._spin, stopped) if what.sim else None
-        )
+        self.recorder = Recorder(node, dict(what.cameras), what.ways, what.joint_names)
+        self._driver = EpisodeDriver(node, self.recorder, self._spin, stopped) if what.sim else None
 
     def run(self) -> int:
         with self._progress:
@@ -188,9 +174,7 @@ class _Watch:
 
     def close(self) -> None:
         self._archive.restore(self._heard())
-        self._executor.shutdown()
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        self._here.close()
 
     def _start(self) -> str | None:
         """Waits for the first command; returns why there is none."""
@@ -269,7 +253,4 @@ class _Watch:
             self._processes.publish()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            try:
-                self._executor.spin_once(timeout_sec=left)
-            except ExternalShutdownException:
-                raise KeyboardInterrupt from None
+            self._here.spin(left)

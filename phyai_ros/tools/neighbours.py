@@ -6,13 +6,11 @@ from __future__ import annotations
 import os
 import time
 
-import rclpy
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from phyai_ros.msg import HandoffState
 from phyai_ros.nodes import endpoints, qos
+from phyai_ros.nodes.participant import Participant
 
 TOPIC = "phyai/handoff_state"
 LOOK = 2.5
@@ -32,28 +30,19 @@ def _names(node: Node, topic: str) -> list[str]:
 def running() -> str | None:
     """The name of a handoff_node that is alive here, None where none was heard. Blocks for LOOK
     seconds, longer where one is listed."""
-    context = Context()
-    rclpy.init(context=context, args=[])
-    node = rclpy.create_node(f"phyai_look_{os.getpid()}", context=context, enable_rosout=False)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
     heard: list[HandoffState] = []
-    try:
-        subscription = node.create_subscription(
+    with Participant(f"phyai_look_{os.getpid()}", rosout=False) as here:
+        subscription = here.node.create_subscription(
             HandoffState, TOPIC, heard.append, qos.handoff_state()
         )
         topic = subscription.topic_name
         begin = time.monotonic()
         while not heard:
             passed = time.monotonic() - begin
-            if passed > (LOOK + LISTEN if node.count_publishers(topic) else LOOK):
+            if passed > (LOOK + LISTEN if here.node.count_publishers(topic) else LOOK):
                 return None
-            executor.spin_once(timeout_sec=0.05)
+            here.spin(0.05)
         end = time.monotonic() + NAMED
-        while not (names := _names(node, topic)) and time.monotonic() < end:
-            executor.spin_once(timeout_sec=0.05)
+        while not (names := _names(here.node, topic)) and time.monotonic() < end:
+            here.spin(0.05)
         return ", ".join(names) or "a handoff_node"
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        context.try_shutdown()

@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import rclpy
-from rclpy.signals import SignalHandlerOptions
+from rclpy.duration import Duration
 from rosgraph_msgs.msg import Clock
 
 from phyai_ros.bags.reader import Bag
 from phyai_ros.nodes import convert, qos
 from phyai_ros.nodes.message_types import message_class
+from phyai_ros.nodes.participant import Participant
 from phyai_ros.nodes.recorded_qos import from_rosbags
 
 _CLOCK = "/clock"
@@ -33,20 +33,16 @@ class Player:
         self._own_clock = clock and not (_CLOCK in bag.topics and bag.topics[_CLOCK].count)
         self._topics = sorted({*topics, *([_CLOCK] if clock and not self._own_clock else [])})
         classes = {topic: message_class(bag.topics[topic].type) for topic in self._topics}
-        self._context = rclpy.Context()
-        rclpy.init(context=self._context, args=[], signal_handler_options=SignalHandlerOptions.NO)
-        self._node = rclpy.create_node(
-            f"phyai_play_{os.getpid()}", context=self._context, enable_rosout=False
-        )
+        self._here = Participant(f"phyai_play_{os.getpid()}", rosout=False)
         self._publishers: dict[str, Any] = {
-            topic: self._node.create_publisher(
+            topic: self._here.node.create_publisher(
                 class_, topic, from_rosbags(self._bag.topics[topic].qos)
             )
             for topic, class_ in classes.items()
         }
         self._clock = None
         if self._own_clock:
-            self._clock = self._node.create_publisher(Clock, _CLOCK, qos.clock())
+            self._clock = self._here.node.create_publisher(Clock, _CLOCK, qos.clock())
 
     def play(self, rate: float, delay: float, duration: float, stop: threading.Event) -> int:
         """Messages published, until the bag or ``stop`` ends it. rate: times real time. delay:
@@ -77,8 +73,7 @@ class Player:
     def _flush(self) -> None:
         """Let reliable subscribers have what is on its way."""
         for publisher in self._publishers.values():
-            publisher.wait_for_all_acked(rclpy.duration.Duration(seconds=1))
+            publisher.wait_for_all_acked(Duration(seconds=1))
 
     def close(self) -> None:
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        self._here.close()

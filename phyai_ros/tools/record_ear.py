@@ -7,15 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 
-from phyai_ros.nodes.executor_thread import ExecutorThread
 from phyai_ros.nodes.message_info import informed
 from phyai_ros.nodes.message_types import message_class
 from phyai_ros.nodes.pacer import raise_others
+from phyai_ros.nodes.participant import Participant
 from phyai_ros.nodes.recorded_qos import to_rosbags
 
 RECEIVING_THREADS = "dds.shm."
@@ -47,31 +44,25 @@ class Ear:
         self.refused: dict[str, str] = {}
         """Topic -> why it is not recorded, for people."""
         self.subscriptions: dict[str, Any] = {}
-        self._name = name
         self.topics = topics
         self._expected = expected
         self._add_topic = add_topic
         self._offer = offer
-        self._context = rclpy.Context()
-        rclpy.init(context=self._context, args=[], signal_handler_options=SignalHandlerOptions.NO)
-        self.node = rclpy.create_node(name, context=self._context, enable_rosout=False)
+        self._here = Participant(name, rosout=False)
+        self.node = self._here.node
         self.refusal = raise_others(RECEIVING_PRIORITY, RECEIVING_THREADS)
 
     def start(self) -> None:
         self._look()
         self.node.create_timer(_OFTEN, self._look)
-        executor = SingleThreadedExecutor(context=self._context)
-        executor.add_node(self.node)
-        self._spinning = ExecutorThread(executor, self._name)
+        self._here.start()
 
     def call(self, function: Callable[[], Any]) -> None:
         """Have it run on the ear's thread."""
-        self._spinning.executor.create_task(function)
+        self._here.executor.create_task(function)
 
     def close(self) -> None:
-        self._spinning.stop(timeout=2.0)
-        self.node.destroy_node()
-        self._context.try_shutdown()
+        self._here.close()
 
     def _look(self) -> None:
         for topic in self.topics:

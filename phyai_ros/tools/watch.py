@@ -66,44 +66,31 @@ def _listen(
     model: WatchModel, seconds: float | None, show: Callable[[], None], period: float = 0.2
 ) -> None:
     """Fill the model and call ``show`` every ``period``; seconds: None for as long as one looks."""
-    import rclpy
     from diagnostic_msgs.msg import DiagnosticArray
-    from rclpy.context import Context
-    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from std_msgs.msg import String
 
     from phyai_ros.msg import ActionChunk, HandoffState, InferenceRequest
     from phyai_ros.nodes import qos
+    from phyai_ros.nodes.participant import Participant
 
-    context = Context()
-    rclpy.init(context=context, args=[])
-    node = rclpy.create_node("phyai_watch", context=context)
-    for kind, topic, take, profile in (
-        (HandoffState, "phyai/handoff_state", model.on_state, qos.handoff_state()),
-        (ActionChunk, "phyai/chunk", model.on_chunk, qos.chunk()),
-        (InferenceRequest, "phyai/request", model.on_request, qos.request()),
-        (String, "instruction", model.on_instruction, qos.instruction()),
-        (DiagnosticArray, "/diagnostics", model.on_diagnostics, qos.diagnostics()),
-    ):
-        node.create_subscription(kind, topic, _timed(take), profile)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    end = None if seconds is None else time.monotonic() + seconds
-    due = time.monotonic()
-    try:
+    with Participant("phyai_watch") as here:
+        for kind, topic, take, profile in (
+            (HandoffState, "phyai/handoff_state", model.on_state, qos.handoff_state()),
+            (ActionChunk, "phyai/chunk", model.on_chunk, qos.chunk()),
+            (InferenceRequest, "phyai/request", model.on_request, qos.request()),
+            (String, "instruction", model.on_instruction, qos.instruction()),
+            (DiagnosticArray, "/diagnostics", model.on_diagnostics, qos.diagnostics()),
+        ):
+            here.node.create_subscription(kind, topic, _timed(take), profile)
+        end = None if seconds is None else time.monotonic() + seconds
+        due = time.monotonic()
         while end is None or time.monotonic() < end:
             left = due - time.monotonic()
             if left <= 0:
                 show()
                 due = time.monotonic() + period
                 continue
-            executor.spin_once(timeout_sec=left)
-    except ExternalShutdownException:
-        raise KeyboardInterrupt from None
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        context.try_shutdown()
+            here.spin(left)
 
 
 def _timed(take: Callable[[Any, float], None]) -> Callable[[Any], None]:

@@ -22,15 +22,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import String
 
 from phyai_ros import robots
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.participant import Participant
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.soaking.faults.instructions import storm
 from phyai_ros.tools.soaking.faults.messages import Tamper
@@ -145,17 +143,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(PermissionError):
         os.nice(-10)  # a starved bench would be a fault that nobody asked for
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    node = rclpy.create_node("phyai_soak_bench")
-    bench = Bench(node, robots.load(options.robot), options.raw, clock=options.clock)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-
-    def spin() -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            executor.spin()
-
-    threading.Thread(target=spin, daemon=True).start()
+    here = Participant("phyai_soak_bench")
+    bench = Bench(here.node, robots.load(options.robot), options.raw, clock=options.clock)
+    here.start()
     obey_input(bench.obey)
     return 0
 

@@ -17,17 +17,15 @@ import time
 from typing import Any
 
 import numpy as np
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import HistoryPolicy, QoSProfile
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from phyai_ros import robots
 from phyai_ros.msg import ActionChunk, HandoffState
 from phyai_ros.nodes import qos
+from phyai_ros.nodes.participant import Participant
 from phyai_ros.robots.robot import Robot
 from phyai_ros.tools.soaking.limits import Bounds, CommandCheck
 from phyai_ros.tools.soaking.timeline import REPEATED
@@ -140,13 +138,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(PermissionError):
         os.nice(-10)  # the judge must not be what starves
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    node = rclpy.create_node("phyai_soak_watcher")
-    Watcher(node, robots.load(options.robot), options.measured)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    with contextlib.suppress(ExternalShutdownException, KeyboardInterrupt):
-        executor.spin()
+    with Participant("phyai_soak_watcher") as here, contextlib.suppress(KeyboardInterrupt):
+        Watcher(here.node, robots.load(options.robot), options.measured)
+        here.executor.spin()
     return 0
 
 
