@@ -51,6 +51,11 @@ def resolve(
     own = embedded.find(str(name))
     if own is not None:
         return own
+    if os.path.isfile(path):
+        raise PolicyError(
+            f"checkpoint {str(name)!r}: expected a directory, found a file: give the one that it "
+            f"is in, {str(path.parent)!r}"
+        )
     hub_id, _, pinned = str(name).partition("@")
     if _HUB_ID.fullmatch(hub_id) and pinned:
         name, revision = hub_id, pinned

@@ -14,8 +14,8 @@ import numpy as np
 
 from phyai_ros.control.align import AlignConfig, CameraStream, Frame, NotReady, ObservationAligner
 from phyai_ros.nodes.convert import ImageSample, MessageError
-from phyai_ros.robots import wiring
 from phyai_ros.robots.binding import Binding
+from phyai_ros.robots.parts import is_compressed
 from phyai_ros.robots.robot import Robot
 
 SILENCE = 0.5
@@ -36,7 +36,7 @@ class CameraTopic:
 
     @property
     def compressed(self) -> bool:
-        return wiring.compressed(self.topic)
+        return is_compressed(self.topic)
 
 
 def camera_topics(robot: Robot, binding: Binding) -> list[CameraTopic]:

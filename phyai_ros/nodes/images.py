@@ -15,13 +15,14 @@ import cv2
 import numpy as np
 
 from phyai_ros.nodes.image_header import jpeg_size, png_size
+from phyai_ros.robots.parts import ENCODINGS, MOST_PIXELS
 
-_CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
+_CHANNELS = dict(zip(ENCODINGS, (3, 3, 4, 4, 1), strict=True))
 # 8UC3 and its kin are left out on purpose: they do not say the order of their colours.
 SUPPORTED = tuple(_CHANNELS)
 COMPRESSED = ("jpeg", "png")
-LARGEST = 1 << 25
-"""Pixels of a compressed image, a little more than 7680x4320; a few bytes can say any number."""
+LARGEST = MOST_PIXELS
+"""Pixels of a compressed image: a few bytes can say any number."""
 
 
 class ImageError(ValueError):

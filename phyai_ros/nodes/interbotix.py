@@ -54,20 +54,10 @@ def reader(output: Output) -> Callable[[Any], np.ndarray | str]:
 
 class Interbotix:
     """An output of ``outputs.OUTPUTS``: one message a tick. Raises ValueError where the messages
-    are not installed, the output has no name, or a single one has not one joint."""
+    are not installed."""
 
     def __init__(self, node: Any, output: Output, joints: Sequence[str], handoff: Handoff) -> None:
         kind = message_class(output)
-        if not output.name:
-            raise ValueError(
-                f"output {output.topic!r}: name: missing: what the driver calls this "
-                + ("joint, often gripper" if output.type == "joint_single" else "group, often arm")
-            )
-        if output.type == "joint_single" and len(joints) != 1:
-            raise ValueError(
-                f"output {output.topic!r} of type joint_single: expected one joint, "
-                f"found {', '.join(joints)}"
-            )
         self._order = [handoff.names.index(name) for name in joints]
         self._name = output.name
         self._message = kind()

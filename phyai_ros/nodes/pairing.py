@@ -45,7 +45,7 @@ def misfit(robot: Robot, chosen: Choice) -> str:
     from phyai_ros.engine import hub, registry
     from phyai_ros.engine.checkpoint import Checkpoint
     from phyai_ros.engine.types import FamilyError, PolicyError
-    from phyai_ros.robots.binding import Binding
+    from phyai_ros.robots.binding import Binding, other_name
     from phyai_ros.robots.errors import NumbersError
 
     name = chosen.checkpoint
@@ -87,8 +87,10 @@ def misfit(robot: Robot, chosen: Choice) -> str:
         f"  {robot.source} gives cameras {_list(robot.cameras)}; {len(robot.joints)} joints: "
         f"{_list(robot.joints)}",
     ]
-    if chosen.part != type(chosen.part)():  # a model's YAML that means to fit: where it does not
+    if chosen.part.model_fields_set:  # a model's YAML that means to fit: where it does not
         lines += [f"  {line}" for line in wrong.splitlines()]
+    elif chosen.part.instead and not _comes_with_the_package(chosen.source):
+        lines.append(f"  {other_name(robot, chosen.part, chosen.source)}")
     pairs = ", ".join(f"model:={model} robot:={name}" for model, name in packaged())
     lines.append(f"  these do: {pairs}")
     lines.append(f"  another pair: phyai-ros init-robot --checkpoint {name} writes what it needs")
@@ -106,6 +108,10 @@ def packaged() -> tuple[tuple[str, str], ...]:
         if own.is_dir():
             found += [(name, robot_of[robot]) for robot in model.robots if robot in robot_of]
     return tuple(found)
+
+
+def _comes_with_the_package(source: str) -> bool:
+    return Path(source).parent.parent in config_files.config_dirs()
 
 
 def _of_family(family: str) -> list[str]:

@@ -31,6 +31,14 @@ class FrameLike(Protocol):
     def joints(self) -> Mapping[str, float]: ...
 
 
+def other_name(robot: Robot, config: ModelConfig, source: str) -> str:
+    """What is said of a model's YAML that speaks of other robots only."""
+    return (
+        f"{source}: robots: expected {robot.name!r}, the name of {robot.source}, found "
+        f"{list(config.instead)}: is the name in one of the files another than meant?"
+    )
+
+
 class Binding:
     """Raises RobotError at construction for everything that does not fit, all in one message;
     NumbersError where columns are known and their numbers cannot be meant.
@@ -62,6 +70,8 @@ class Binding:
         self._action = columns.bind_action(robot, spec, config, wrong)
         self.step = columns.check_step(robot, spec, config, wrong)
         columns.check_rest(robot, spec, config, wrong)
+        if wrong and config.instead:
+            wrong.add(other_name(robot, config, where))
         wrong.raise_if_any()
         self.horizon = spec.horizon
         self.joint_names = robot.joint_names

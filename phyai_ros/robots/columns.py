@@ -23,6 +23,9 @@ class Problems:
     def add(self, text: str) -> None:
         self._lines.append(text)
 
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
     def raise_if_any(self) -> None:
         if self._lines:
             raise RobotError("\n".join(self._lines))

@@ -19,6 +19,14 @@ LONGEST_NAME = 1024
 """Characters of a name or path."""
 MOST_PROBLEMS = 20
 """Problems of one file that are told; the rest is counted."""
+_WORDS = {
+    "tuple_type": "expected a list, [a, b]",
+    "list_type": "expected a list, [a, b]",
+    "dict_type": "expected keys and values",
+    "model_type": "expected keys and values",
+    "model_attributes_type": "expected keys and values",
+}
+"""Of a problem's type, where pydantic speaks of Python's types to people who write YAML."""
 GAP = "FILL_IN"
 """What ``phyai-ros init-robot`` writes where only a person knows the value."""
 
@@ -70,8 +78,11 @@ def find(kind: str, name_or_path: str | Path) -> Path:
         for file in sorted((directory / kind).glob("*")):
             if file.suffix in SUFFIXES and text.lower() in _aliases(file):
                 return file
+    here = [text + suffix for suffix in SUFFIXES if _is_file(Path(text + suffix))]
+    hint = f" (do you mean the file {here[0]!r}?)" if here else ""
     raise RobotError(
-        f"{kind[:-1]} {text!r} is unknown: expected one of {names(kind)} or the path of a YAML file"
+        f"{kind[:-1]} {text!r} is unknown: expected one of {names(kind)} or the path of a YAML "
+        f"file{hint}"
     )
 
 
@@ -137,6 +148,9 @@ def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
         if gaps:
             lines.append(f"{source}: {len(gaps)} still {GAP}: {', '.join(gaps)}")
         problems = [p for p in problems if p not in open_]
+        deep = {p["loc"][:n] for p in problems for n in range(len(p["loc"]))}
+        # A list of which an entry was refused is not short as well.
+        problems = [p for p in problems if p["type"] != "too_short" or p["loc"] not in deep]
         for problem in problems[:MOST_PROBLEMS]:
             key = ".".join(str(part) for part in problem["loc"]) or "(top level)"
             if problem["type"] == "extra_forbidden":
@@ -144,7 +158,7 @@ def validate(model: type[ModelT], data: Any, source: str) -> ModelT:
             elif problem["type"] == "missing":
                 lines.append(f"{source}: {key}: missing")
             else:
-                text = problem["msg"].removeprefix("Value error, ")
+                text = _WORDS.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
                 # Of a rule between keys the input is the whole file: its text says what is wrong.
                 found = f", found {shown(problem['input'])}" if problem["loc"] else ""
                 lines.append(f"{source}: {key}: {text}{found}")

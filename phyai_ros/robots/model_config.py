@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from phyai_ros.robots import config_files
 from phyai_ros.robots.errors import RobotError
@@ -42,6 +42,13 @@ class ModelConfig(BaseModel):
     step: Step | None = None
     horizon: Whole | None = None
 
+    _instead: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def instead(self) -> tuple[str, ...]:
+        """The robots that the model's YAML speaks of, where this one is none of them."""
+        return self._instead
+
 
 def for_robot(model: Mapping[str, Any], robot: str, source: str = "model config") -> ModelConfig:
     """The part of a model's YAML (already read) that is about one robot; empty when it has none."""
@@ -49,4 +56,7 @@ def for_robot(model: Mapping[str, Any], robot: str, source: str = "model config"
     if not isinstance(robots, Mapping):
         raise RobotError(f"{source}: robots: expected robot names as keys, found {shown(robots)}")
     part = robots.get(robot) or {}
-    return config_files.validate(ModelConfig, part, f"{source}: robots.{robot}")
+    config = config_files.validate(ModelConfig, part, f"{source}: robots.{robot}")
+    if robot not in robots:
+        config._instead = tuple(str(name) for name in robots)
+    return config

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -83,11 +84,20 @@ class Gripper(Strict):
     stall_after: Annotated[Positive, plausible("s", 600.0)] = 10.0
 
 
+def _unit(value: Any) -> Any:
+    if value not in ("rad", "m"):
+        raise ValueError(
+            "expected 'rad' or 'm', as the robot's topics have them (of a policy that speaks "
+            "degrees, scale: 57.29578 makes radians)"
+        )
+    return value
+
+
 class Joint(Strict):
     """Robot side: unit, and limits in it: position (lower, upper), velocity a second, acceleration
     a second squared. Policy side: value = sign * scale * (position - offset)."""
 
-    unit: Literal["rad", "m"] = "rad"
+    unit: Annotated[Literal["rad", "m"], BeforeValidator(_unit)] = "rad"
     position: tuple[Number, Number]
     velocity: Positive
     acceleration: Positive
@@ -146,9 +156,23 @@ class Joint(Strict):
         return Affine(sign=self.sign, scale=self.scale, offset=self.offset)
 
 
+ENCODINGS = ("rgb8", "bgr8", "rgba8", "bgra8", "mono8")
+"""Of sensor_msgs/Image, that can be read."""
+MOST_PIXELS = 1 << 25
+"""Of a picture; a little more than 7680x4320."""
+_NO_IMAGES = ("camera_info", "compressedDepth", "ffmpeg", "theora", "zstd")
+"""Last names of topics beside a camera's that carry something else."""
+
+
+def is_compressed(topic: str) -> bool:
+    """Whether a camera's topic carries CompressedImage, as image_transport names it."""
+    return topic.rpartition("/")[2] == "compressed"
+
+
 class Camera(Strict):
     """topic: sensor_msgs/Image, or CompressedImage where its last name is ``compressed``.
-    encoding: what it is expected to carry, None for any that can be read. max_age: seconds.
+    encoding: what it is expected to carry (of CompressedImage its whole ``format``), None for any
+    that can be read. max_age: seconds.
     size: [height, width] it must have, None for any. optional: a frame may be made without it.
     mount: where it is, for pictures with the plan in them."""
 
@@ -158,6 +182,31 @@ class Camera(Strict):
     size: tuple[Whole, Whole] | None = None
     optional: bool = False
     mount: Mount | None = None
+
+    @field_validator("topic")
+    @classmethod
+    def _pictures(cls, value: str) -> str:
+        last = value.rpartition("/")[2]
+        if last in _NO_IMAGES:
+            raise ValueError(
+                f"expected a topic of Image or, ending in compressed, CompressedImage"
+                f", not of {last}"
+            )
+        return value
+
+    @field_validator("encoding")
+    @classmethod
+    def _readable(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value in (None, *ENCODINGS) or is_compressed(info.data.get("topic", "")):
+            return value
+        raise ValueError(f"expected one of {', '.join(ENCODINGS)}, as the messages say it")
+
+    @field_validator("size")
+    @classmethod
+    def _possible(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
+        if value is not None and value[0] * value[1] > MOST_PIXELS:
+            raise ValueError(f"expected [height, width] of at most {MOST_PIXELS} pixels in all")
+        return value
 
 
 class WorkspaceBox(Strict):
@@ -195,6 +244,10 @@ class SpeedScaling(Strict):
     max_age: Age = 1.0
 
 
+_INTEGER = re.compile("U?Int(8|16|32|64)|Char")
+_KINDS = {bool: "true or false without quotes", str: "words", int: "whole numbers"}
+
+
 class Ready(Strict):
     """A topic on which the robot says whether it takes commands. type: package/msg/Name, whose
     package must be installed. field: of the message. values: those that mean yes. latched: the
@@ -205,6 +258,18 @@ class Ready(Strict):
     field: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "data"
     values: Annotated[tuple[bool | int | str, ...], Field(min_length=1)]
     latched: bool = True
+
+    @field_validator("values")
+    @classmethod
+    def _of_its_type(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        """One of another kind would never be what the robot says."""
+        package, _, name = str(info.data.get("type", "")).partition("/msg/")
+        kind = {"Bool": bool, "String": str}.get(name, int if _INTEGER.fullmatch(name) else None)
+        if package != "std_msgs" or kind is None:
+            return value
+        if not all(type(v) is kind for v in value):
+            raise ValueError(f"expected {_KINDS[kind]}, as {info.data['type']} has them")
+        return value
 
 
 class Tracking(Strict):

@@ -46,7 +46,7 @@ class Robot(Strict):
     tools: by any name, for pictures with the plan in them.
     """
 
-    name: str
+    name: Annotated[str, Field(min_length=1)]
     description: str = ""
     control_rate: Annotated[Positive, Field(le=1000)]
     joints: Annotated[dict[str, Joint], Field(min_length=1)]
@@ -118,6 +118,7 @@ class Robot(Strict):
         for (key, output), (_, joints) in zip(self._keyed_outputs(), self.outputs, strict=True):
             if not joints:
                 raise ValueError(f"{key}.joints: expected the joints that leave by it")
+            wiring.check_driver(key, output, joints)
             if (wiring.heard(output.topic), output.name) in taken:
                 raise ValueError(
                     f"{key}.topic: {output.topic!r} carries another output's commands; expected a "

@@ -4,10 +4,10 @@ on one that the robot speaks on would be taken for the robot, or end in the midd
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from phyai_ros.robots.parts import Camera, Output
+from phyai_ros.robots.parts import Camera, Output, is_compressed
 
 COMMANDS = {
     "forward_command": "std_msgs/msg/Float64MultiArray",
@@ -47,14 +47,9 @@ OWN = tuple(
 """What the nodes themselves speak on, whichever the robot."""
 
 
-def compressed(topic: str) -> bool:
-    """Whether a camera's topic carries CompressedImage, as image_transport names it."""
-    return topic.rpartition("/")[2] == "compressed"
-
-
 def image(camera: Camera) -> str:
     """The type of a camera's messages."""
-    return f"sensor_msgs/msg/{'CompressedImage' if compressed(camera.topic) else 'Image'}"
+    return f"sensor_msgs/msg/{'CompressedImage' if is_compressed(camera.topic) else 'Image'}"
 
 
 def command(key: str, output: Output) -> Use:
@@ -64,6 +59,18 @@ def command(key: str, output: Output) -> Use:
 def heard(topic: str) -> str:
     """As a node without a namespace hears it: with the slash that it was given without."""
     return topic if topic.startswith(("/", "~")) else f"/{topic}"
+
+
+def check_driver(key: str, output: Output, joints: Sequence[str]) -> None:
+    """Raises ValueError for what Interbotix' driver could not tell the meaning of."""
+    single = output.type == "joint_single"
+    if output.type in ("joint_group", "joint_single") and not output.name:
+        what = "joint, often gripper" if single else "group, often arm"
+        raise ValueError(f"{key}.name: missing: what the driver calls this {what}")
+    if single and len(joints) != 1:
+        raise ValueError(
+            f"{key}.joints: expected one joint for joint_single, found {', '.join(joints)}"
+        )
 
 
 def check(uses: Iterable[Use]) -> None:

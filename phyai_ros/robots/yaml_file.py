@@ -85,7 +85,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise RobotError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise RobotError(f"{path}: {' '.join(str(error).split())}") from error
+        text = " ".join(str(error).split()).replace('in "<unicode string>", line', "at line")
+        raise RobotError(f"{path}: {text}") from error
     except ValueError as error:  # a tag whose text does not fit, ``!!int x``
         raise RobotError(f"{path}: {str(error)[:200]}") from error
     except RecursionError:

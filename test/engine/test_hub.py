@@ -72,6 +72,16 @@ def test_neither_path_nor_id(tmp_path):
         hub.resolve(tmp_path / "gr00t_smal")
 
 
+def test_a_file_of_a_checkpoint_is_answered_with_its_folder(tmp_path):
+    file = tmp_path / "model.safetensors"
+    file.touch()
+    with pytest.raises(PolicyError) as caught:
+        hub.resolve(str(file))
+    assert f"expected a directory, found a file: give the one that it is in, '{tmp_path}'" in str(
+        caught.value
+    )
+
+
 def test_a_directory_is_itself(tmp_path):
     assert hub.resolve(tmp_path) == tmp_path
 

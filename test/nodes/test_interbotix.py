@@ -70,21 +70,3 @@ def test_the_drivers_yaml_covers_every_joint_once_in_the_drivers_words():
     words = [list(part) for part in robot.joint_parts.values()]
     arm = ["waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate", "gripper"]
     assert words == [arm, arm]
-
-
-class Handoff:
-    names = ("left_waist", "left_gripper")
-
-
-@pytest.mark.parametrize(
-    ("output", "joints", "says"),
-    [
-        (ARM.model_copy(update={"name": ""}), ["left_waist"], "name: missing.*group, often arm"),
-        (HAND.model_copy(update={"name": ""}), ["left_gripper"], "name: missing.*often gripper"),
-        (HAND, list(Handoff.names), "expected one joint, found left_waist, left_gripper"),
-    ],
-)
-def test_an_output_that_cannot_be_is_refused(monkeypatch, output, joints, says):
-    monkeypatch.setattr(interbotix.message_types, "message_class", lambda kind: JointGroupCommand)
-    with pytest.raises(ValueError, match=says):
-        interbotix.Interbotix(None, output, joints, Handoff())

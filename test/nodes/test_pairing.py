@@ -60,6 +60,18 @@ def own(tmp_path, change=lambda text: text):
     return str(path)
 
 
+def test_a_robot_of_another_name_than_the_model_file_has_is_told_so(tmp_path):
+    """A robot that was renamed was told to list what the model file lists."""
+    robot = tmp_path / "arm.yaml"
+    robot.write_text("extends: ur10e\nname: my_arm\n")
+    text = refusal(model=own(tmp_path), robot=str(robot))
+    assert (
+        f"my_gr00t.yaml: robots: expected 'my_arm', the name of {robot}, found ['ur10e']: is the "
+        "name in one of the files another than meant?"
+    ) in text
+    assert "robots: expected" not in refusal(model="gr00t", robot="aloha")
+
+
 def test_a_checkpoint_of_the_users_is_checked_alike(tmp_path):
     model = own(tmp_path)
     pairing.check(graph.parse({"model": model}))

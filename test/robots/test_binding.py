@@ -213,6 +213,16 @@ def test_what_does_not_fit_is_told_with_key_expected_found_and_candidates(config
         assert text in str(caught.value), str(caught.value)
 
 
+def test_a_model_file_about_other_robots_is_said_to_be_one():
+    config = for_robot({"robots": {"my_arm": {"step": 0.05}}}, "ur10e", "m.yaml")
+    with pytest.raises(RobotError, match=r"gr00t.yaml: robots: expected 'ur10e'.*\['my_arm'\]"):
+        bind(config=config)
+    same = for_robot({"robots": {"ur10e": {"step": 0.05}}}, "ur10e", "m.yaml")
+    with pytest.raises(RobotError) as caught:
+        bind(config=same)
+    assert "robots: expected" not in str(caught.value)
+
+
 RANGES = {
     "min_max": {"min": np.full(6, -1.5), "max": np.full(6, 1.5)},
     "quantiles": {"q01": np.full(6, -1.5), "q99": np.full(6, 1.5)},

@@ -69,6 +69,13 @@ def test_unknown_robot_lists_what_exists():
     assert "ur10e" in robots.names()
 
 
+def test_a_name_of_a_file_that_is_here_is_answered_with_the_file(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text("extends: ur10e\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RobotError, match=r"'mine' is unknown.*do you mean the file 'mine.yaml'\?"):
+        robots.load("mine")
+
+
 def test_a_missing_file_is_named():
     with pytest.raises(RobotError, match=r"'./no/such.yaml' does not exist.*ur10e"):
         robots.load("./no/such.yaml")
@@ -215,6 +222,36 @@ def test_from_a_sourced_prefix(tmp_path, monkeypatch):
                 "position limits [0.0, 0.04], found {'closed': 0.08}"
             ],
         ),
+        (
+            {"joints.elbow_joint.unit": "deg"},
+            ["elbow_joint.unit: expected 'rad' or 'm', as the robot's topics", "scale: 57.29578"],
+        ),
+        ({"joints.elbow_joint.position": 3.1}, ["elbow_joint.position: expected a list, [a, b]"]),
+        ({"joint_state_topics": "/a"}, ["joint_state_topics: expected a list", "found '/a'"]),
+        ({"tracking": False}, ["tracking: expected keys and values, found False"]),
+        ({"name": ""}, ["name: String should have at least 1 character"]),
+        (
+            {"cameras.scene.encoding": "BGR8"},
+            ["scene.encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8", "found 'BGR8'"],
+        ),
+        ({"cameras.scene.encoding": "16UC1"}, ["scene.encoding: expected one of rgb8"]),
+        (
+            {"cameras.scene.topic": "/camera/scene/camera_info"},
+            ["scene.topic: expected a topic of Image", "not of camera_info"],
+        ),
+        ({"cameras.scene.topic": "/scene/compressedDepth"}, ["not of compressedDepth"]),
+        (
+            {"cameras.scene.size": [1000000, 1000000]},
+            ["scene.size: expected [height, width] of at most 33554432 pixels in all"],
+        ),
+        (
+            {"ready": {"ok": {"topic": "/ok", "type": "std_msgs/msg/Bool", "values": ["true"]}}},
+            ["ready.ok.values: expected true or false without quotes, as std_msgs/msg/Bool"],
+        ),
+        (
+            {"ready": {"ok": {"topic": "/ok", "type": "std_msgs/msg/Int32", "values": [True]}}},
+            ["ready.ok.values: expected whole numbers, as std_msgs/msg/Int32 has them"],
+        ),
         ({"joints.elbow_joint.velocity": True}, ["velocity: expected a number, not true or false"]),
         ({"joints.elbow_joint.sign": 2}, ["elbow_joint.sign", "-1 or 1"]),
         ({"joints.elbow_joint.scale": 0}, ["elbow_joint.scale", "greater than 0"]),
@@ -266,6 +303,28 @@ def test_limits_that_are_all_in_degrees_are_all_told(write):
     assert all("is it in degrees?" in line for line in lines)
 
 
+def test_a_list_of_which_an_entry_was_refused_is_not_said_to_be_short(write):
+    with pytest.raises(RobotError) as caught:
+        robots.load(write({"joint_state_topics": ["joint states"]}))
+    (line,) = str(caught.value).splitlines()
+    assert "joint_state_topics.0: expected a topic's name" in line
+
+
+def test_what_a_robot_says_it_is_ready_with_is_of_the_topics_type(write):
+    mode = {"topic": "/mode", "type": "std_msgs/msg/UInt8", "values": [7]}
+    word = {"topic": "/word", "type": "std_msgs/msg/String", "values": ["RUNNING"]}
+    other = {"topic": "/o", "type": "ur_dashboard_msgs/msg/RobotMode", "values": [7]}
+    robot = robots.load(write({"ready": {"mode": mode, "word": word, "other": other}}))
+    assert robot.ready["mode"].values == (7,)
+
+
+@pytest.mark.parametrize("topic", ["/scene/image_raw", "/scene/image_raw/compressed"])
+def test_an_encoding_is_one_that_can_be_read_or_a_compressed_images_format(write, topic):
+    said = "bgr8" if topic.endswith("raw") else "bgr8; jpeg compressed bgr8"
+    robot = robots.load(write({"cameras.scene.topic": topic, "cameras.scene.encoding": said}))
+    assert robot.cameras["scene"].encoding == said
+
+
 def test_all_problems_are_told_at_once(write):
     with pytest.raises(RobotError) as caught:
         robots.load(write({"control_rate": 0, "max_skew": -1, "colour": "red"}))
@@ -285,7 +344,7 @@ def test_a_joint_given_twice_is_refused(tmp_path):
     text = UR10E.read_text()
     line = next(ln for ln in text.splitlines() if "elbow_joint:" in ln)
     file.write_text(text.replace(line, f"{line}\n{line.replace('3.14', '9.99')}"))
-    with pytest.raises(RobotError, match=r"twice.yaml: key 'elbow_joint' is given twice.*line"):
+    with pytest.raises(RobotError, match=r"twice.yaml: key 'elbow_joint' is given twice at line"):
         robots.load(file)
 
 

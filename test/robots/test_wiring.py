@@ -42,6 +42,16 @@ def test_outputs_share_the_joints_between_them(tmp_path):
             "further_outputs: [{topic: /w, joints: [elbow_joint]}]",
             "expected each of .* once",
         ),
+        ("output: {type: joint_group}", r"output\.name: missing: .* this group, often arm"),
+        (
+            "gripper_output: {type: joint_single, topic: /g, joints: [finger_joint]}",
+            r"gripper_output\.name: missing: .* this joint, often gripper",
+        ),
+        (
+            "further_outputs:\n"
+            "  - {type: joint_single, topic: /g, name: g, joints: [finger_joint, elbow_joint]}",
+            "further_outputs.0.joints: expected one joint for joint_single, found finger_joint, el",
+        ),
         ("joint_prefixes: {/other: left_}", r"expected topics of \['/joint_states'\].*'/other'"),
         ("joint_prefixes: {/joint_states: left_}", "no topic brings"),
         ("conventions: {degrees: {elbow: {}}}", "conventions.degrees: expected joints of.*'elbow'"),
