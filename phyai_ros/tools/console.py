@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 STYLES = {"info": "dim", "warning": "yellow", "error": "bold red"}
@@ -23,27 +25,36 @@ def shown(text: str) -> str:
 
 class DataConsole(Console):
     """A console on which every string, in a table's cell too, stands as it is. Colours are given by
-    ``style`` or by a rich Text, whose words ``shown`` has to have seen."""
+    ``style`` or by a rich Text."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Strings in anything that is printed come through here."""
         options.update(emoji=False, markup=False, highlight=False)
         return super().render_str(shown(text), **options)
 
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """And everything that is printed through here."""
+        if isinstance(renderable, Text) and (plain := shown(renderable.plain)) != renderable.plain:
+            renderable = renderable.copy()
+            renderable.plain = plain  # as long as it was: its colours stay where they are
+        return super().render(renderable, options)
+
 
 # One object for all: a live progress line keeps its place only if every other line goes through it.
 console = DataConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
-def results(width: int) -> DataConsole:
+def results(width: int | None = None) -> DataConsole:
     """Standard output. width: columns where that is no terminal, which has its own: what is piped
-    is not cut to a terminal's."""
+    is not cut to a terminal's; None: as rich would have it."""
     return DataConsole(highlight=False, width=None if sys.stdout.isatty() else width)
 
 
 def labelled(label: str, style: str, text: str) -> Text:
     """A coloured word before a text."""
-    return Text.assemble((label, style), shown(text))
+    return Text.assemble((label, style), text)
 
 
 def say(level: str, text: str, source: str = "") -> None:

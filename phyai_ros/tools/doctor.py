@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from phyai_ros import robots
 from phyai_ros.tools import console
@@ -60,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     else:
         from phyai_ros.tools.doctoring.report import show
 
-        show(report, Console(highlight=False, width=None if sys.stdout.isatty() else 140))
+        show(report, console.results(140))
     return report.status
 
 

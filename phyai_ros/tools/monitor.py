@@ -19,6 +19,7 @@ from phyai_ros.nodes.outlets import Way
 from phyai_ros.nodes.participant import Participant
 from phyai_ros.tools import incidents, process_status, report, report_table
 from phyai_ros.tools.archive import Archive
+from phyai_ros.tools.console import labelled, results
 from phyai_ros.tools.episode_driver import DriverError, EpisodeDriver
 from phyai_ros.tools.progress import Progress
 from phyai_ros.tools.recorder import Recorder
@@ -77,7 +78,7 @@ def run(
     process that ended the run said itself, which people have read by then. Blocks; makes its own
     ROS context.
     """
-    console = console or Console()
+    console = console or results()
     what.directory.mkdir(parents=True, exist_ok=True)
     for name in WRITTEN:  # an earlier run into this folder is no part of this one
         (what.directory / name).unlink(missing_ok=True)
@@ -127,8 +128,8 @@ def write(what: Run, recording: Recording, console: Console) -> bool:
         except OSError as error:
             whole = False
             reason = error.strerror or str(error)
-            console.print(f"  [red]error[/] {place}/{name} not written: {reason}", highlight=False)
-    console.print("wrote " + (", ".join(written) or "nothing"), highlight=False)
+            console.print(labelled("  error", "red", f" {place}/{name} not written: {reason}"))
+    console.print("wrote " + (", ".join(written) or "nothing"))
     return whole
 
 

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from phyai_ros.tools.console import shown
 from phyai_ros.tools.recording import Recording
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?")
@@ -58,7 +57,7 @@ class Progress:
             self._show(line(passed, duration, recording))
 
     def _show(self, text: str) -> None:
-        self._status.update(Text(shown(text)))  # of a string rich would make markup
+        self._status.update(Text(text))  # of a string rich would make markup
 
     def _due(self) -> bool:
         if not self._visible or time.monotonic() < self._next:

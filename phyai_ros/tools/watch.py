@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.live import Live
 
+from phyai_ros.tools.console import results
 from phyai_ros.tools.watching.model import WatchModel
 from phyai_ros.tools.watching.view import render
 
@@ -40,7 +40,7 @@ def main(words: Sequence[str]) -> int:
     options = parser.parse_args(list(words))
     if not 0.1 <= options.rate <= 30.0:
         parser.error(f"--rate: expected 0.1 to 30, found {options.rate:g}")
-    console = Console(highlight=False)
+    console = results()
     unicode = console.encoding.lower().startswith("utf")
     if not unicode and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # an instruction may be in any language
