@@ -94,9 +94,10 @@ class Binding:
             None if off or name in self._relative else name
             for name, off in zip(self._action, made_absolute, strict=True)
         ]
-        wrong += travel.problems(
-            self.robot, absolute, self._command_maps, *ranges(self.spec.action), key="action"
-        )
+        if not wrong:  # which is of the same joints, mostly
+            wrong = travel.problems(
+                self.robot, absolute, self._command_maps, *ranges(self.spec.action), key="action"
+            )
         if wrong:
             raise NumbersError("\n".join(f"{self._where}: {line}" for line in wrong))
         self.doubts = tuple(travel.doubts(*state))

@@ -41,14 +41,12 @@ def problems(
     """Columns that cannot be meant. low, high: [columns], what training saw, infinite where nothing
     is known. key: ``state`` or ``action``."""
     lines = []
+    nowhere: dict[str, list[str]] = {}
     for seen in _joints(robot, columns, maps, low, high):
         unit, (first, last) = seen.joint.unit, seen.would
         if max(abs(first), abs(last)) > FARTHEST[unit]:
-            lines.append(
-                f"{key}: {seen.name!r}: training saw {_range(seen.saw)}, which would be "
-                f"{_range(seen.would)} {unit} by joints.{seen.name} of {robot.source}, and no "
-                f"joint is there: {_way_out(seen)}"
-            )
+            found = f"{seen.name!r} at {_range(seen.would)} {unit}"
+            nowhere.setdefault(_way_out(seen), []).append(found)
         elif key == "state" and not _near(seen, FAR):
             lines.append(
                 f"{key}: {seen.name!r}: its limits {_range(seen.joint.position)} {unit} are "
@@ -56,6 +54,10 @@ def problems(
                 f"training saw {_range(seen.saw)}, so wherever it stands no answer means anything: "
                 f"{_SHIFTED}"
             )
+    lines += [
+        f"{key}: by {robot.source} training saw {', '.join(found)}, and no joint is there: {way}"
+        for way, found in nowhere.items()
+    ]
     return lines
 
 
@@ -115,12 +117,12 @@ def _way_out(seen: _Seen) -> str:
         return _SHIFTED
     if seen.joint.gripper is not None:
         return (
-            "if the checkpoint speaks of shares or percents of its opening, its gripper needs "
-            "state and command mappings that say so (docs/robots.md)"
+            "if the checkpoint speaks of shares or percents of its opening, gripper: lacks state "
+            "and command mappings that say so (docs/robots.md)"
         )
     if seen.joint.unit == "rad":
-        return "if the checkpoint speaks degrees, it needs scale: 57.29578"
-    return "if the checkpoint speaks millimetres, it needs scale: 1000"
+        return "if the checkpoint speaks degrees, scale: 57.29578 is missing"
+    return "if the checkpoint speaks millimetres, scale: 1000 is missing"
 
 
 def _ordered(ends: np.ndarray) -> tuple[float, float]:

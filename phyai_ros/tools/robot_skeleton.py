@@ -17,6 +17,7 @@ import yaml
 
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
 from phyai_ros.robots.config_files import GAP
+from phyai_ros.robots.numbers import FARTHEST
 from phyai_ros.tools.describe import RANGES
 
 _GRIPPER = re.compile(r"grip|finger", re.IGNORECASE)
@@ -188,6 +189,8 @@ def _ranges(spec: PolicySpec, joints: list[str]) -> dict[str, str]:
         if math.isfinite(low):
             what = "offsets" if feature.relative else "values"
             found[joint] = f"  # {what} in the training data: {low:.4g} to {high:.4g}"
+            if max(abs(low), abs(high)) > FARTHEST["rad"] and not _GRIPPER.search(joint):
+                found[joint] += "; of a joint that turns degrees: add scale: 57.29578"
     return found
 
 

@@ -157,6 +157,19 @@ def test_the_rate_of_a_checkpoint_that_says_it_is_no_gap():
     assert "values in the training data: 0 to 0.04" in text.robot
 
 
+def test_values_that_no_joint_has_in_radians_are_said_to_be_degrees():
+    wide, narrow = ({"min": [low], "max": [high]} for low, high in ((-90.0, 90.0), (-1.5, 1.5)))
+    joints = (
+        FeatureSpec("elbow", 1, "MIN_MAX", statistics=wide),
+        FeatureSpec("wrist", 1, "MIN_MAX", statistics=narrow),
+    )
+    lines = skeleton(spec(action=joints, state=joints), "arm", "f", "c").robot.splitlines()
+    (elbow,) = [line for line in lines if line.startswith("  elbow:")]
+    assert elbow.endswith("-90 to 90; of a joint that turns degrees: add scale: 57.29578")
+    (wrist,) = [line for line in lines if line.startswith("  wrist:")]
+    assert wrist.endswith("-1.5 to 1.5")
+
+
 def test_names_that_yaml_would_read_otherwise_are_read_as_they_are(tmp_path):
     """Switches, structures and lines of their own: all are names that a checkpoint may have."""
     names = ("on", "no", "12", "a: b", "x # y", "z\nname: mine", "joint [rad]", "关节")
