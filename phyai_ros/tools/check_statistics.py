@@ -13,8 +13,8 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from phyai_ros.engine.models.lerobot import POSTPROCESSOR, PREPROCESSOR
 from phyai_ros.engine.models.lerobot_legacy import WEIGHTS
+from phyai_ros.engine.models.lerobot_pipeline import POSTPROCESSOR, PREPROCESSOR
 
 _FACTOR = 1.1
 _JSON = ("statistics.json", "norm_stats.json")

@@ -9,88 +9,38 @@ that names the file, the key, what was expected and what there is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-
-from phyai_ros.engine.fields import flag, whole
-from phyai_ros.engine.files import check_inside, is_own_file, read_json
-from phyai_ros.engine.models import lerobot_legacy, lerobot_steps
+from phyai_ros.engine.fields import flag
+from phyai_ros.engine.files import read_json
+from phyai_ros.engine.models import lerobot_steps
+from phyai_ros.engine.models.lerobot_features import Feature, read_features
+from phyai_ros.engine.models.lerobot_normalisation import Normalisation, read_normalisation
+from phyai_ros.engine.models.lerobot_pipeline import Pipeline, Step, read_pipelines
 from phyai_ros.engine.types import FeatureSpec, PolicyError
+
+__all__ = [
+    "ACTION",
+    "CONFIG",
+    "ENVIRONMENT",
+    "STATE",
+    "Feature",
+    "Layout",
+    "Normalisation",
+    "Pipeline",
+    "Step",
+    "read_layout",
+    "refuse_embodiment",
+]
 
 CONFIG = "config.json"
 _RELATIVE = "relative_actions_processor"
-PREPROCESSOR = "policy_preprocessor.json"
-POSTPROCESSOR = "policy_postprocessor.json"
-
-STATISTICS_OF = MappingProxyType(
-    {
-        "IDENTITY": (),
-        "MEAN_STD": ("mean", "std"),
-        "MIN_MAX": ("min", "max"),
-        "QUANTILES": ("q01", "q99"),
-        "QUANTILE10": ("q10", "q90"),
-    }
-)
-"""Normalisation mode -> the statistics it needs."""
 STATE, ENVIRONMENT, ACTION = "observation.state", "observation.environment_state", "action"
 """The vectors that LeRobot's models look at, each of its own kind. A data set may have more (the
 joints' velocities, say), which are features of the config and read by nobody."""
-
-
-@dataclass(frozen=True)
-class Feature:
-    """One entry of ``input_features``/``output_features``. kind: VISUAL, STATE, ENV or ACTION."""
-
-    key: str
-    kind: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One processor step. file: where its statistics are. statistics: feature key -> statistic
-    name -> float32 array. described: the file that has ``config``."""
-
-    name: str
-    config: Mapping[str, Any]
-    file: str
-    statistics: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    described: str = ""
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    file: Path
-    steps: tuple[Step, ...]
-
-    def find(self, name: str) -> Step | None:
-        """The step registered as ``name``, or None."""
-        return next((s for s in self.steps if s.name == name), None)
-
-    def require(self, name: str) -> Step:
-        step = self.find(name)
-        if step is None:
-            raise PolicyError(
-                f"{self.file}: no step {name!r}; it has {[s.name for s in self.steps]}"
-            )
-        return step
-
-
-@dataclass(frozen=True)
-class Normalisation:
-    """How one feature is normalised. statistics: float32, the feature's own shape; of ``file``."""
-
-    mode: str
-    eps: float
-    statistics: Mapping[str, np.ndarray]
-    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,13 +95,13 @@ class Layout:
 
     def input_normalisation(self, key: str) -> Normalisation:
         """Of an input feature, from the preprocessor's normalizer_processor."""
-        return _normalisation(
+        return read_normalisation(
             self.preprocessor.require("normalizer_processor"), self._input(key), self.config
         )
 
     def action_normalisation(self) -> Normalisation:
         """Of the action, from the postprocessor's unnormalizer_processor."""
-        return _normalisation(
+        return read_normalisation(
             self.postprocessor.require("unnormalizer_processor"), self.action, self.config
         )
 
@@ -230,13 +180,9 @@ def read_layout(
             f"{config_file}: use_peft is {config['use_peft']!r}: the weights here lack what the "
             "adapter changes; merge it into them, and set use_peft to false"
         )
-    inputs = _features(config, "input_features", config_file)
-    outputs = _features(config, "output_features", config_file)
-    pipelines = None
-    if not (directory / PREPROCESSOR).is_file():
-        pipelines = _legacy_pipelines(directory, inputs, outputs)
-    if pipelines is None:
-        pipelines = _pipeline(directory, PREPROCESSOR), _pipeline(directory, POSTPROCESSOR)
+    inputs = read_features(config, "input_features", config_file)
+    outputs = read_features(config, "output_features", config_file)
+    pipelines = read_pipelines(directory, inputs, outputs)
     for pipeline in pipelines:
         lerobot_steps.check(pipeline.file, [step.name for step in pipeline.steps], also)
     return Layout(directory, config, inputs, outputs, *pipelines)
@@ -249,137 +195,6 @@ def refuse_embodiment(directory: Path, family: str, embodiment: str | None) -> N
             f"{directory}: embodiment {embodiment!r} asked for, but a LeRobot {family} checkpoint "
             "has no embodiment tags"
         )
-
-
-def _features(config: Mapping[str, Any], key: str, file: Path) -> tuple[Feature, ...]:
-    entries = config.get(key)
-    if not isinstance(entries, Mapping) or not entries:
-        raise PolicyError(f"{file}: {key} is absent or empty; the file has {sorted(config)}")
-    features = []
-    for name, entry in entries.items():
-        try:
-            where = f"{file}: {key}.{name}.shape"
-            shape = tuple(whole(n, where) for n in entry["shape"])
-            feature = Feature(str(name), str(entry["type"]), shape)
-        except PolicyError:
-            raise
-        except (KeyError, TypeError) as error:
-            raise PolicyError(
-                f"{file}: {key}.{name} needs a type and a shape, found {entry!r}"
-            ) from error
-        axes = 3 if feature.kind == "VISUAL" else 1
-        if len(feature.shape) != axes:
-            raise PolicyError(
-                f"{file}: {key}.{name}.shape needs {axes} positive numbers for type "
-                f"{feature.kind}, found {list(feature.shape)}"
-            )
-        features.append(feature)
-    return tuple(features)
-
-
-def _legacy_pipelines(
-    directory: Path, inputs: Sequence[Feature], outputs: Sequence[Feature]
-) -> tuple[Pipeline, Pipeline] | None:
-    """What a checkpoint without processor files implies; None where it has no statistics either.
-    Its modes are those of config.json's ``normalization_mapping``."""
-    held = lerobot_legacy.statistics(directory, [f.key for f in inputs], [f.key for f in outputs])
-    if held is None:
-        return None
-    file = directory / lerobot_legacy.WEIGHTS
-    steps = [
-        Step(name, {}, str(file), found)
-        for name, found in zip(
-            ("normalizer_processor", "unnormalizer_processor"), held, strict=True
-        )
-    ]
-    return Pipeline(file, (steps[0],)), Pipeline(file, (steps[1],))
-
-
-def _pipeline(directory: Path, name: str) -> Pipeline:
-    file = directory / name
-    entries = read_json(file).get("steps")
-    if not isinstance(entries, list):
-        raise PolicyError(f"{file}: steps must be a list, found {type(entries).__name__}")
-    return Pipeline(file, tuple(_step(file, entry) for entry in entries))
-
-
-def _step(file: Path, entry: Any) -> Step:
-    if not isinstance(entry, Mapping):
-        raise PolicyError(f"{file}: steps: expected objects, found {entry!r}")
-    name = entry.get("registry_name") or entry.get("class")
-    if not name:
-        raise PolicyError(f"{file}: a step has neither registry_name nor class: {entry!r}")
-    state_file = entry.get("state_file")
-    if state_file and not is_own_file(str(state_file)):
-        raise PolicyError(
-            f"{file}: state_file {state_file!r} is not the plain name of a file beside it; a "
-            "checkpoint reads nothing outside its own directory"
-        )
-    config = entry.get("config") or {}
-    if not isinstance(config, Mapping):
-        raise PolicyError(f"{file}: {name}.config: expected an object, found {config!r}")
-    return Step(
-        name=str(name),
-        config=config,
-        file=str(file.parent / state_file) if state_file else str(file),
-        statistics=_statistics(file.parent / state_file, file) if state_file else {},
-        described=str(file),
-    )
-
-
-def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
-    if not file.is_file():
-        found = sorted(p.name for p in file.parent.glob("*.safetensors"))
-        raise PolicyError(f"{file}: no such file (named by {named_by}); there are {found}")
-    check_inside(file)
-    try:
-        tensors = load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise PolicyError(f"{file}: not readable as safetensors: {error}") from error
-    result: dict[str, dict[str, np.ndarray]] = {}
-    for key, tensor in tensors.items():
-        feature, _, statistic = key.rpartition(".")
-        result.setdefault(feature, {})[statistic] = tensor.float().numpy()
-    return result
-
-
-def _normalisation(step: Step, feature: Feature, config: Mapping[str, Any]) -> Normalisation:
-    mapping = step.config.get("norm_map") or config.get("normalization_mapping") or {}
-    if not isinstance(mapping, Mapping):
-        raise PolicyError(
-            f"{step.described or step.file}: norm_map: expected an object, found {mapping!r}"
-        )
-    mode = str(mapping.get(feature.kind, "IDENTITY"))
-    only = step.config.get("normalize_observation_keys")
-    if only is not None and feature.kind != "ACTION" and feature.key not in only:
-        mode = "IDENTITY"
-    if mode not in STATISTICS_OF:
-        raise PolicyError(
-            f"{step.described or step.file}: norm_map[{feature.kind}] is {mode!r}; "
-            f"known: {sorted(STATISTICS_OF)}"
-        )
-    found = step.statistics.get(feature.key, {})
-    for name in STATISTICS_OF[mode]:
-        _check_statistic(step, feature, mode, name, found)
-    return Normalisation(mode, float(step.config.get("eps", 1e-8)), dict(found), step.file)
-
-
-def _check_statistic(
-    step: Step, feature: Feature, mode: str, name: str, found: Mapping[str, np.ndarray]
-) -> None:
-    key = f"{feature.key}.{name}"
-    if name not in found:
-        have: Sequence[str] = sorted(
-            f"{f}.{s}" for f, stats in step.statistics.items() for s in stats
-        )
-        raise PolicyError(f"{step.file}: {key} is absent, which {mode} needs; it has {have}")
-    channels = feature.shape[0]
-    if found[name].size != channels:
-        raise PolicyError(
-            f"{step.file}: {key} has {found[name].size} values, the feature has {channels}"
-        )
-    if not np.all(np.isfinite(found[name])):
-        raise PolicyError(f"{step.file}: {key} is not finite: {found[name].reshape(-1).tolist()}")
 
 
 def _spec(feature: Feature, normalisation: Normalisation) -> FeatureSpec:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from phyai_ros.engine.models.lerobot import Normalisation
+from phyai_ros.engine.models.lerobot_normalisation import Normalisation
 from phyai_ros.engine.types import PolicyError
 
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from phyai_ros.engine import normalize
-from phyai_ros.engine.models.lerobot import CONFIG, Feature, Layout, Normalisation
+from phyai_ros.engine.models.lerobot import CONFIG, Layout
+from phyai_ros.engine.models.lerobot_features import Feature
+from phyai_ros.engine.models.lerobot_normalisation import Normalisation
 from phyai_ros.engine.normalize import Normaliser
 from phyai_ros.engine.types import Observation, PolicyError
 
