@@ -8,11 +8,10 @@ straight to their device and dtype: no second copy of the model exists at any mo
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,27 +19,14 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from phyai_ros.engine import weights
 from phyai_ros.engine.files import check_inside, is_own_file, read_json
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.weights import Dtype, Rename, Rows, near
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
-
-
-class Rows(NamedTuple):
-    """Rows [start, start + size) of parameter ``name``, its first axis; size None is all of it.
-    A parameter that several keys fill (query, key and value as one product) needs no second copy.
-    """
-
-    name: str
-    start: int = 0
-    size: int | None = None
-
-
-Rename = Callable[[str], "str | Rows | None"]
-"""Checkpoint key -> parameter name of the module, or the rows of one that it fills; None where the
-key is not this module's."""
 
 
 class Checkpoint:
@@ -104,15 +90,9 @@ class Checkpoint:
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Weight key -> shape, from the file headers alone."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        for path, keys in self._by_file(self.keys).items():
-            with _open(path) as file:
-                there = set(_keys(file))
-                for key in keys:
-                    if key not in there:
-                        raise PolicyError(f"{path}: key {key!r} missing, named by {_INDEX}")
-                    shapes[key] = tuple(file.get_slice(key).get_shape())
-        return shapes
+        return {
+            key: tuple(file.get_slice(key).get_shape()) for _, file, key in self._opened(self.keys)
+        }
 
     @property
     def nbytes(self) -> int:
@@ -123,7 +103,7 @@ class Checkpoint:
         """One weight, on the host, of the dtype that the file has. Raises PolicyError when there is
         none of this key, with those most like it."""
         if key not in self.files:
-            raise PolicyError(f"{self.root}: no weight {key!r}{_near(key, self.keys)}")
+            raise PolicyError(f"{self.root}: no weight {key!r}{near(key, self.keys)}")
         with _open(self.files[key]) as file:
             return file.get_tensor(key)
 
@@ -132,7 +112,7 @@ class Checkpoint:
         module: nn.Module,
         *,
         device: torch.device,
-        dtype: torch.dtype | Callable[[str], torch.dtype],
+        dtype: Dtype,
         rename: Rename = lambda key: key,
         ignore: Sequence[str] = (),
         tied: Mapping[str, str] | None = None,
@@ -150,41 +130,10 @@ class Checkpoint:
         Raises PolicyError when a parameter stays empty, a shape or dtype does not fit, or a key is
         neither used nor ignored; the text names file, key, expected, found and near candidates.
         """
-        targets: dict[str, torch.Tensor] = {**dict(module.named_parameters(remove_duplicate=False))}
-        buffers = dict(module.named_buffers(remove_duplicate=False))
-        targets.update({k: v for k, v in buffers.items() if k in module.state_dict(keep_vars=True)})
-        ignored = re.compile("|".join(f"(?:{p})" for p in ignore)) if ignore else None
-        sources: dict[Rows, str] = {}
-        unused: list[str] = []
-        tied_keys = set((tied or {}).values())
-        for key in self.keys:
-            given = rename(key)
-            slot = Rows(given) if isinstance(given, str) else given
-            if slot is not None and slot.name in targets:
-                if slot in sources:
-                    raise PolicyError(
-                        f"{self.files[key]}: keys {sources[slot]!r} and {key!r} are both "
-                        f"{slot.name!r}"
-                    )
-                sources[slot] = key
-            elif key not in tied_keys and not (ignored and ignored.fullmatch(key)):
-                unused.append(key)
-        for name, key in (tied or {}).items():
-            if Rows(name) not in sources and key in self.files:
-                sources[Rows(name)] = key
-        missing = _unfilled(targets, sources)
-        if missing or unused:
-            raise PolicyError(self._mismatch(missing, unused))
-        self._read(module, targets, sources, device, dtype)
-
-    def _read(
-        self,
-        module: nn.Module,
-        targets: Mapping[str, torch.Tensor],
-        sources: Mapping[Rows, str],
-        device: torch.device,
-        dtype: torch.dtype | Callable[[str], torch.dtype],
-    ) -> None:
+        targets = weights.targets_of(module)
+        sources = weights.sources_of(
+            targets, self.files, self.root, rename=rename, ignore=ignore, tied=tied or {}
+        )
         slots: dict[str, list[Rows]] = {}
         for slot, key in sources.items():
             slots.setdefault(key, []).append(slot)
@@ -196,42 +145,32 @@ class Checkpoint:
             disable=None,
             leave=False,
         ) as bar:
-            for path, keys in self._by_file(list(slots)).items():
-                with _open(path) as file:
-                    there = set(_keys(file))
-                    for key in keys:
-                        if key not in there:
-                            raise PolicyError(f"{path}: key {key!r} missing, named by {_INDEX}")
-                        stored = file.get_tensor(key)
-                        for slot in slots[key]:
-                            target = targets[slot.name]
-                            shape = _shape(target, slot)
-                            if tuple(stored.shape) != shape:
-                                raise PolicyError(
-                                    f"{path}: key {key!r}: expected shape {shape}, "
-                                    f"found {tuple(stored.shape)}"
-                                )
-                            value = _cast(stored, slot.name, target, device, dtype, path, key)
-                            _assign(module, slot, target, value)
-                        bar.update(stored.numel() * stored.element_size())
+            for path, file, key in self._opened(list(slots)):
+                stored = file.get_tensor(key)
+                for slot in slots[key]:
+                    weights.put(
+                        module,
+                        slot,
+                        targets[slot.name],
+                        stored,
+                        device=device,
+                        dtype=dtype,
+                        where=f"{path}: key {key!r}",
+                    )
+                bar.update(stored.numel() * stored.element_size())
 
-    def _by_file(self, keys: Sequence[str]) -> dict[Path, list[str]]:
+    def _opened(self, keys: Sequence[str]) -> Iterator[tuple[Path, Any, str]]:
+        """Each key with its file, opened, a file at a time."""
         grouped: dict[Path, list[str]] = {}
         for key in keys:
             grouped.setdefault(self.files[key], []).append(key)
-        return grouped
-
-    def _mismatch(self, missing: list[str], unused: list[str]) -> str:
-        lines = [f"{self.root}: weights do not fit the model of config.json"]
-        for title, names, others in (
-            ("missing", missing, unused or list(self.keys)),
-            ("unexpected", unused, missing),
-        ):
-            for name in names[:5]:
-                lines.append(f"  {title}: {name!r}{_near(name, others)}")
-            if len(names) > 5:
-                lines.append(f"  ... {len(names)} {title} in all")
-        return "\n".join(lines)
+        for path, wanted in grouped.items():
+            with _open(path) as file:
+                there = set(_keys(file))
+                for key in wanted:
+                    if key not in there:
+                        raise PolicyError(f"{path}: key {key!r} missing, named by {_INDEX}")
+                    yield path, file, key
 
     def _check_format(self) -> None:
         if self.has(_INDEX) or self.has(_SINGLE):
@@ -263,68 +202,3 @@ def _text(name: Any) -> str:
 
 def _keys(file: Any) -> list[str]:
     return list(file.keys())
-
-
-def _cast(
-    stored: torch.Tensor,
-    name: str,
-    target: torch.Tensor,
-    device: torch.device,
-    dtype: torch.dtype | Callable[[str], torch.dtype],
-    path: Path,
-    key: str,
-) -> torch.Tensor:
-    if target.is_floating_point() != stored.is_floating_point() or stored.element_size() == 1:
-        raise PolicyError(
-            f"{path}: key {key!r}: dtype {stored.dtype} is not supported here; expected "
-            "float32, float16 or bfloat16"
-            if target.is_floating_point()
-            else f"{path}: key {key!r}: expected an integer tensor, found {stored.dtype}"
-        )
-    wanted = dtype(name) if callable(dtype) else dtype
-    # copy=True: the memory map must not stay referenced, a file may be replaced under us.
-    return stored.to(device, wanted if stored.is_floating_point() else stored.dtype, copy=True)
-
-
-def _shape(target: torch.Tensor, slot: Rows) -> tuple[int, ...]:
-    return tuple(target.shape) if slot.size is None else (slot.size, *target.shape[1:])
-
-
-def _unfilled(targets: Mapping[str, torch.Tensor], sources: Mapping[Rows, str]) -> list[str]:
-    """Names of parameters of which some rows have no key."""
-    open_rows = {name: len(t) if t.ndim else 1 for name, t in targets.items()}
-    for slot in sources:
-        count = open_rows[slot.name] if slot.size is None else slot.size
-        open_rows[slot.name] -= count
-    return [name for name, count in open_rows.items() if count]
-
-
-def _assign(module: nn.Module, slot: Rows, target: torch.Tensor, value: torch.Tensor) -> None:
-    owner_name, _, leaf = slot.name.rpartition(".")
-    owner = module.get_submodule(owner_name)
-    if slot.size is not None:
-        whole = getattr(owner, leaf).detach()
-        if whole.is_meta:
-            whole = torch.empty(target.shape, dtype=value.dtype, device=value.device)
-        whole[slot.start : slot.start + slot.size].copy_(value)
-        value = whole
-    if leaf in owner._parameters:
-        owner._parameters[leaf] = nn.Parameter(value, requires_grad=False)
-    else:
-        owner._buffers[leaf] = value
-
-
-def _near(name: str, candidates: Sequence[str]) -> str:
-    """The most alike candidates by shared trailing parts, as text."""
-    parts = name.split(".")[::-1]
-
-    def score(other: str) -> int:
-        count = 0
-        for a, b in zip(parts, other.split(".")[::-1], strict=False):
-            if a != b:
-                break
-            count += 1
-        return count
-
-    best = sorted((c for c in candidates if score(c)), key=lambda c: (-score(c), c))[:3]
-    return f" (near: {', '.join(repr(b) for b in best)})" if best else ""

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import torch
 
 from phyai_ros.engine import shapes
-from phyai_ros.engine.checkpoint import Checkpoint, Rows
+from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.lerobot import Layout
 from phyai_ros.engine.models.paligemma import keys
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy
 from phyai_ros.engine.models.paligemma.prompt import Prompt
 from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.weights import Rows
 
 
 @dataclass(frozen=True)

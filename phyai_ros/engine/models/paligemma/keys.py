@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from phyai_ros.engine.checkpoint import Rows
 from phyai_ros.engine.models.paligemma.config import FlowConfig, GemmaConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy
+from phyai_ros.engine.weights import Rows
 
 _PALIGEMMA = "paligemma_with_expert.paligemma."
 _EXPERT = "paligemma_with_expert.gemma_expert."
