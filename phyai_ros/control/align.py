@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from phyai_ros.control.camera_set import CameraSet
 from phyai_ros.control.frame import AlignConfig, CameraStream, Frame, NotReady, Reason
-from phyai_ros.control.streams import BackInTime, CameraBuffer, JointBuffer, Stream
+from phyai_ros.control.streams import BackInTime, JointBuffer, Stream
 
 __all__ = [
     "AlignConfig",
@@ -37,8 +38,6 @@ class AlignCounters:
 
 MOST_NAMES = 128
 """Joint names of a publisher that are remembered for people; one may send ever new ones."""
-FROZEN_MESSAGES = 3
-"""Identical messages in a row before a camera may be called frozen."""
 
 
 class ObservationAligner:
@@ -59,9 +58,9 @@ class ObservationAligner:
             raise ValueError("cameras: expected at least one that is not optional")
         self.config = config or AlignConfig()
         self.counters = AlignCounters()
-        self._streams = {c.name: c for c in cameras}
         reorder = self.config.reorder
-        self._cameras = {c.name: CameraBuffer(c.name, c.depth, reorder) for c in cameras}
+        self._sets = CameraSet(cameras, self.config)
+        self._cameras = self._sets.buffers
         speed = self.config.joint_speed
         self._joints = {
             j: JointBuffer(j, self.config.joint_depth, reorder, speed=speed.get(j, math.inf))
@@ -175,10 +174,7 @@ class ObservationAligner:
             return None
 
     def _assemble(self, now: float, not_before: float | None) -> Frame:
-        for name, stream in self._streams.items():
-            if not stream.optional:
-                self._check_camera(name, now)
-        chosen = self._newest_set(now)
+        chosen = self._sets.newest(now, self._posture)
         stamps = {name: self._cameras[name].stamps[at] for name, at in chosen.items()}
         anchor, oldest = max(stamps.values()), min(stamps.values())
         if not_before is not None and oldest < not_before:
@@ -202,103 +198,6 @@ class ObservationAligner:
             skew=anchor - oldest,
             wait=now - oldest,
         )
-
-    def _check_camera(self, name: str, now: float) -> None:
-        buffer = self._cameras[name]
-        buffer.check_came()
-        stream = self._streams[name]
-        newest = buffer.not_after(now + self.config.future)
-        if newest is None:
-            raise NotReady(
-                Reason.FUTURE_STAMP,
-                name,
-                f"stamped {buffer.stamps[0] - now:.3f} s ahead of this clock",
-            )
-        age = now - buffer.stamps[newest]
-        if age > stream.max_age:
-            if buffer.repeats >= FROZEN_MESSAGES:
-                raise NotReady(
-                    Reason.FROZEN,
-                    name,
-                    f"{buffer.repeats} messages in a row carry the stamp "
-                    f"{buffer.stamps[-1]:.3f}, {age:.3f} s old",
-                )
-            raise NotReady(
-                Reason.TOO_OLD, name, f"newest is {age:.3f} s old, allowed {stream.max_age:g} s"
-            )
-        still = buffer.stamps[newest] - buffer.unchanged_since
-        if buffer.unchanged >= FROZEN_MESSAGES and still >= self.config.frozen_after:
-            joint, moved = self._moved_since(buffer)
-            if moved >= self.config.frozen_motion:
-                raise NotReady(
-                    Reason.FROZEN,
-                    name,
-                    f"pixels unchanged for {still:.2f} s while {joint} moved by {moved:.3f}",
-                )
-
-    def _moved_since(self, buffer: CameraBuffer) -> tuple[str, float]:
-        moves = {
-            j: abs(p - buffer.posture[j]) for j, p in self._posture.items() if j in buffer.posture
-        }
-        joint = max(moves, key=moves.__getitem__, default="")
-        return joint, moves.get(joint, 0.0)
-
-    def _newest_set(self, now: float) -> dict[str, int]:
-        """Camera -> position in its buffer, for the newest set within max_skew."""
-        needed = [b for b in self._cameras.values() if not self._streams[b.name].optional]
-        anchors = {s for b in needed for s in b.stamps if s <= now + self.config.future}
-        newest: dict[str, int] | None = None
-        spread: dict[str, float] = {}
-        for anchor in sorted(anchors, reverse=True):
-            chosen: dict[str, int] = {}
-            for buffer in needed:
-                at = buffer.not_after(anchor)
-                if at is None:
-                    break
-                chosen[buffer.name] = at
-            if len(chosen) < len(needed):
-                break
-            stamps = {n: self._cameras[n].stamps[at] for n, at in chosen.items()}
-            spread = spread or stamps
-            if max(stamps.values()) - min(stamps.values()) <= self.config.max_skew:
-                newest = chosen
-                break
-        if newest is None:
-            laggard = min(spread, key=spread.__getitem__, default=needed[0].name)
-            behind = max(spread.values(), default=0.0) - spread.get(laggard, 0.0)
-            raise NotReady(
-                Reason.SKEW,
-                laggard,
-                f"{behind:.3f} s behind the newest camera, allowed {self.config.max_skew:g} s, "
-                f"and no older set is closer",
-            )
-        self._check_ages(newest, now)
-        self._add_optional(newest, now)
-        return newest
-
-    def _check_ages(self, chosen: Mapping[str, int], now: float) -> None:
-        for name, at in chosen.items():
-            age, allowed = now - self._cameras[name].stamps[at], self._streams[name].max_age
-            if age > allowed:
-                raise NotReady(
-                    Reason.TOO_OLD,
-                    name,
-                    f"the newest complete set has an image {age:.3f} s old, allowed {allowed:g} s",
-                )
-
-    def _add_optional(self, chosen: dict[str, int], now: float) -> None:
-        anchor = max(self._cameras[n].stamps[at] for n, at in chosen.items())
-        for name, stream in self._streams.items():
-            if not stream.optional:
-                continue
-            try:
-                self._check_camera(name, now)
-            except NotReady:
-                continue
-            buffer = self._cameras[name]
-            at = buffer.not_after(anchor)
-            if at is not None and anchor - buffer.stamps[at] <= self.config.max_skew:
-                chosen[name] = at
 
     def ages(self, now: float) -> dict[str, float]:
         """Stream -> seconds since its newest sample; infinity when there is none."""
