@@ -74,7 +74,8 @@ def _identity_weights(
     guidance: Sequence[Guidance | None], shape: tuple[int, ...], adapter: GuidableAdapter
 ) -> torch.Tensor:
     """W: 1 on committed rows, falling to 0 at horizon - execution_horizon or where the left-over
-    ends, and 0 in the columns that the robot does not have."""
+    ends. Where any column agrees, those that the robot does not have agree with the zeros that the
+    model was trained to give there, as LeRobot has it."""
     horizon = shape[1]
     weights = torch.zeros(shape)
     for i, wish in enumerate(guidance):
@@ -82,7 +83,9 @@ def _identity_weights(
             rows = len(wish.leftover)
             end = max(wish.committed, min(horizon - wish.execution_horizon, rows))
             row = solver.prefix_weights(wish.committed, end, horizon)
-            weights[i, :, : adapter.spec.action_dim] = row[:, None] * _columns(wish, adapter)
+            columns = _columns(wish, adapter)
+            padding = columns.amax().expand(shape[2] - len(columns))
+            weights[i] = row[:, None] * torch.cat((columns, padding))
     return weights
 
 

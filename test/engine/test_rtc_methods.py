@@ -123,6 +123,29 @@ def test_guidance_through_the_policy(policy, method):
         np.testing.assert_allclose(alone.normalised, guided[i].normalised, atol=1e-4)
 
 
+@needs_golden
+@torch.no_grad()
+def test_columns_of_no_robot_agree_with_zeros(policy):
+    """LeRobot pads a left-over with zeros to the model's width, and all of it counts."""
+    model, spec = policy.adapter.model, policy.spec
+    assert spec.action_dim < spec.model_action_dim
+    (seen,) = observations(policy, 1)
+    x, asked = noise(policy, 1), wish(policy, seen, "rtc_identity")
+    batch = policy.adapter.prepare([seen])
+    prefix, constants = model.prefix(batch, model.vision(batch)), model.constants(10)
+    target = torch.zeros(x.shape)
+    target[0, :8] = torch.from_numpy(policy.adapter.encode(asked.leftover, seen))
+    weights = solver.prefix_weights(3, min(spec.horizon - 3, 8), spec.horizon)[None, :, None]
+    guide = solver.RtcIdentity(target, weights)
+    expected = solver.flow_backward(
+        lambda z, i: model.predict(z, i, prefix, constants), x, spec.denoising_steps, guide
+    )
+    found = torch.from_numpy(policy.infer(seen, x, asked).normalised)
+    assert relative_error(found, expected[0]) < 1e-5
+    padding = found[:3, spec.action_dim :]
+    assert padding.abs().max() < 0.2 * x[0, :3, spec.action_dim :].abs().max()
+
+
 @pytest.fixture
 def trained(tmp_path):
     """pi05 as a checkpoint whose config says that it was trained with up to four decided rows."""
