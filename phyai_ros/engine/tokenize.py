@@ -15,7 +15,7 @@ import tokenizers
 
 from phyai_ros.engine import hub
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.files import check_inside
+from phyai_ros.engine.files import check_inside, read_json
 from phyai_ros.engine.types import PolicyError
 
 _log = logging.getLogger(__name__)
@@ -24,8 +24,10 @@ _log = logging.getLogger(__name__)
 class Tokenizer(Protocol):
     """Text -> ids, whatever file it was read from."""
 
-    def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """special: let the tokenizer add what it adds by itself (a BOS, say)."""
+    def encode(self, text: str, *, special: bool = True, most: int | None = None) -> list[int]:
+        """special: let the tokenizer add what it adds by itself (a BOS, say). most: tokens, of
+        which a longer text loses those of its end, or of its start where the tokenizer's files say
+        so; never what was added."""
         ...
 
     def id(self, token: str) -> int | None:
@@ -34,18 +36,24 @@ class Tokenizer(Protocol):
 
 
 class FastTokenizer:
-    """A tokenizer.json."""
+    """A tokenizer.json. side: where a text that is too long is cut, left (its start) or right."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, side: str = "right"):
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises a bare Exception
             raise PolicyError(f"{path}: not a tokenizer ({error})") from None
+        self._side = side
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 
-    def encode(self, text: str, *, special: bool = True) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
+    def encode(self, text: str, *, special: bool = True, most: int | None = None) -> list[int]:
+        if most is not None:
+            self._tokenizer.enable_truncation(most, direction=self._side)
+        try:
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
+        finally:
+            self._tokenizer.no_truncation()
         return ids
 
     def id(self, token: str) -> int | None:
@@ -62,15 +70,16 @@ class SentencePiece:
         except (OSError, RuntimeError) as error:
             raise PolicyError(f"{path}: not a sentencepiece model ({error})") from None
 
-    def encode(self, text: str, *, special: bool = True) -> list[int]:
+    def encode(self, text: str, *, special: bool = True, most: int | None = None) -> list[int]:
         ids: list[int] = self._processor.encode(text, add_bos=special)
-        return ids
+        return ids[:most]
 
     def id(self, token: str) -> int | None:
         found = int(self._processor.piece_to_id(token))
         return None if found == self._processor.unk_id() else found
 
 
+_FAST, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 _SENTENCEPIECE = ("tokenizer.model", "paligemma_tokenizer.model")
 
 
@@ -85,7 +94,10 @@ def load(checkpoint: Checkpoint, name: str | None = None) -> Tokenizer:
         if found is not None:
             return found
     missing = f"{checkpoint.root}: no tokenizer.json or {' / '.join(_SENTENCEPIECE)} in it"
-    remedy = "copy the tokenizer.json that the checkpoint was trained with into that directory"
+    remedy = (
+        "copy the tokenizer.json that the checkpoint was trained with into that directory, and the "
+        "tokenizer_config.json beside it"
+    )
     if not name:
         raise PolicyError(f"{missing}, and it names no place to take one from; {remedy}")
     if not os.path.isdir(os.path.expanduser(name)) and not hub.is_id(name):
@@ -107,14 +119,23 @@ def load(checkpoint: Checkpoint, name: str | None = None) -> Tokenizer:
 
 def _in_directory(place: Path, root: Path) -> Tokenizer | None:
     """root: the checkpoint's directory, out of which no link may lead."""
-    kinds: dict[str, type[FastTokenizer] | type[SentencePiece]] = {
-        "tokenizer.json": FastTokenizer, **dict.fromkeys(_SENTENCEPIECE, SentencePiece)
-    }  # fmt: skip
-    for name, kind in kinds.items():
+    for name in (_FAST, *_SENTENCEPIECE):
         if os.path.isfile(place / name):
             check_inside(place / name, root)
-            return kind(place / name)
+            if name == _FAST:
+                return FastTokenizer(place / name, _side(place / _CONFIG, root))
+            return SentencePiece(place / name)
     return None
+
+
+def _side(file: Path, root: Path) -> str:
+    """Where transformers cuts with this tokenizer: the backbones of some policies say left."""
+    if not os.path.isfile(file):
+        return "right"
+    side = read_json(file, root).get("truncation_side") or "right"
+    if side not in ("left", "right"):
+        raise PolicyError(f"{file}: truncation_side: expected left or right, found {side!r}")
+    return str(side)
 
 
 def check_known(ids: Sequence[int], vocabulary: int, text: str) -> None:
@@ -137,19 +158,27 @@ class Limit:
         self.most, self._vocabulary, self._checkpoint = most, vocabulary, checkpoint
         self._warned = False
 
-    def cut(self, ids: list[int], text: str) -> list[int]:
-        """text: what ``ids`` are of. Raises what ``check_known`` raises."""
-        check_known(ids[: self.most], self._vocabulary, text)
-        if len(ids) > self.most and not self._warned:
+    def encode(self, tokenizer: Tokenizer, pieces: Sequence[tuple[str, bool]]) -> list[int]:
+        """pieces: of one prompt, each a text and whether the tokenizer may add what it adds by
+        itself. One piece is cut as the tokenizer cuts (LeRobot), several at their end (openpi).
+        Raises what ``check_known`` raises."""
+        ids = [i for text, special in pieces for i in tokenizer.encode(text, special=special)]
+        (text, special), whole = pieces[0], len(ids)
+        if whole > self.most:
+            if len(pieces) == 1:
+                ids = tokenizer.encode(text, special=special, most=self.most)
+            ids = ids[: self.most]
+        check_known(ids, self._vocabulary, text)
+        if whole > self.most and not self._warned:
             self._warned = True
             _log.warning(
                 "%s: a prompt of %d tokens is cut to the model's %d, as the reference does: %r",
                 self._checkpoint,
-                len(ids),
+                whole,
                 self.most,
                 text[:200],
             )
-        return ids[: self.most]
+        return ids
 
 
 def pad(

@@ -93,6 +93,40 @@ def test_no_tokenizer_comes_from_outside_by_way_of_the_checkpoint(checkpoint, tm
             tokenize.load(checkpoint, "../outside")
 
 
+@needs_golden
+@pytest.mark.parametrize(("fixture", "added"), [("pi0", 1), ("smolvla", 0)])
+@pytest.mark.parametrize("side", ["left", "right", None])
+def test_a_prompt_is_cut_where_the_tokenizer_says(checkpoint, fixture, added, side):
+    """As transformers does it: the BOS stays, of the words the last ones or the first."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (checkpoint.root / name).write_bytes((GOLDEN / fixture / name).read_bytes())
+    config = json.loads((checkpoint.root / "tokenizer_config.json").read_text())
+    if side is not None:
+        config["truncation_side"] = side
+    (checkpoint.root / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = tokenize.load(checkpoint)
+    text = "pick up the red block and put it down\n"
+    whole = tokenizer.encode(text)
+    words = tokenizer.encode(text, special=False)
+    assert whole == whole[:added] + words
+    kept = words[-(8 - added) :] if side == "left" else words[: 8 - added]
+    limit = tokenize.Limit(8, 512, "checkpoint")
+    assert limit.encode(tokenizer, ((text, True),)) == whole[:added] + kept
+    assert tokenizer.encode(text) == whole  # nothing of the cut stays
+    roomy = tokenize.Limit(len(whole), 512, "checkpoint")
+    assert roomy.encode(tokenizer, ((text, True),)) == whole
+    # openpi's, in two pieces, is cut at its end, whatever a file of transformers says
+    pieces = ((text, True), ("\n", False))
+    assert limit.encode(tokenizer, pieces) == whole[:8]
+
+
+def test_no_other_side_is_cut(checkpoint):
+    (checkpoint.root / "tokenizer.json").write_text(with_word("own"))
+    (checkpoint.root / "tokenizer_config.json").write_text('{"truncation_side": "top"}')
+    with pytest.raises(PolicyError, match=r"tokenizer_config.json: truncation_side: .* 'top'"):
+        tokenize.load(checkpoint)
+
+
 def test_none(checkpoint, tmp_path):
     with pytest.raises(PolicyError, match=r"no tokenizer.json or tokenizer.model"):
         tokenize.load(checkpoint)

@@ -212,12 +212,7 @@ class FlowAdapter:
 
     def _tokens(self, instruction: str, state: np.ndarray) -> list[int]:
         pieces = self.transforms.prompt(instruction, state)
-        ids = [
-            token
-            for text, special in pieces
-            for token in self.transforms.tokenizer.encode(text, special=special)
-        ]
-        return self._limit.cut(ids, pieces[0].text)
+        return self._limit.encode(self.transforms.tokenizer, pieces)
 
     # -- model output <-> robot units -------------------------------------------------------
     def decode(self, actions: np.ndarray, observations: Sequence[Observation]) -> list[np.ndarray]:

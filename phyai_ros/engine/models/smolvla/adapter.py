@@ -183,7 +183,7 @@ class SmolVlaAdapter:
     def tokens(self, instruction: str) -> list[int]:
         """Token ids of the prompt, cut to the model's limit."""
         prompt = instruction if instruction.endswith("\n") else instruction + "\n"
-        return self._limit.cut(self.tokenizer.encode(prompt), instruction)
+        return self._limit.encode(self.tokenizer, ((prompt, True),))
 
     def _bucket(self, length: int) -> int:
         lengths = self.token_lengths or self.graph_lengths(())
