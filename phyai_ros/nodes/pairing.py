@@ -52,13 +52,14 @@ def misfit(robot: Robot, chosen: Choice) -> str:
     here = Path(name).expanduser().is_dir() or embedded.find(name) is not None
     if not here and hub.is_id(name.partition("@")[0]):
         return ""  # its download is policy_node's, with a progress bar
-    told = None
+    told = wanted = None
     try:
+        wanted = chosen.family and registry.resolve(chosen.family)
         checkpoint = Checkpoint(hub.resolve(name))
         with contextlib.suppress(FamilyError):
             told = registry.detect(checkpoint)
         spec = registry.build(
-            chosen.family or registry.detect(checkpoint),
+            wanted or registry.detect(checkpoint),
             checkpoint,
             embodiment=chosen.embodiment,
             device=torch.device("meta"),  # allocates nothing
@@ -66,7 +67,9 @@ def misfit(robot: Robot, chosen: Choice) -> str:
         ).spec
     except PolicyError as error:
         text = str(error)
-        if told and chosen.family and told != registry.resolve(chosen.family):
+        if chosen.family and not wanted:
+            text = f"{chosen.source}: family: {text}"
+        elif told and wanted and told != wanted:
             text = (
                 f"{chosen.source}: family: {chosen.family}, but {name} says in its config.json "
                 f"that it is {told}; the models of that family: {_list(_of_family(told))}"
