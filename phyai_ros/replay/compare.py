@@ -122,13 +122,18 @@ def _observations(result: ResultFile, golden: ResultFile, n: int) -> Check:
     same = np.ones(n, bool)
     for key in ("stamp_ns", "image_hash", "text_hash", "state"):
         pair = result[key][:n] == golden[key][:n]
-        same &= pair.reshape(n, -1).all(axis=1)
+        same &= _whole(pair)
     told = f"{int(same.sum())} of {n} identical"
     if same.all():
         return Check("observations", True, told)
     i = int(np.flatnonzero(~same)[0])
     request = result["request_id"][i]
     return Check("observations", False, told, f"request {request}: " + _which(result, golden, i))
+
+
+def _whole(same: np.ndarray) -> np.ndarray:
+    """[n, ...] -> [n]: where all of an entry is. Of none there are none."""
+    return np.asarray(same.all(axis=tuple(range(1, same.ndim))))
 
 
 def _which(result: ResultFile, golden: ResultFile, i: int) -> str:
@@ -251,7 +256,7 @@ def parity(result: ResultFile) -> Parity | None:
     if result.about["mode"] != "recorded":
         return None
     n = len(chunk)
-    same = (chunk == live).reshape(n, -1).all(axis=1)
+    same = _whole(chunk == live)
     error = np.abs(chunk - live)
     command, sent = result["command"], result["live_command"]
     told = ~np.isnan(sent)  # an output that was not recorded tells nothing of its joints

@@ -84,6 +84,8 @@ def _verdict(
     if not len(result["request_id"]):
         left = result.about["unanswered"]
         why = left[0]["text"] if left else "nothing asked for a chunk"
+        for entry in result.about["refusals"][:1]:
+            why += f"; of {entry['topic']} {entry['count']} were not used: {entry['first']}"
         console.fail(f"no request could be answered: {why}")
         return 1
     return 0

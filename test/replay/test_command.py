@@ -2,6 +2,7 @@
 """``phyai-ros replay`` as a user and as a CI job sees it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from phyai_ros.replay.result import ResultFile, load, save
 from phyai_ros.tools import replay as command
 
 CHECKPOINT = "gr00t_ur10e_small"
+RECORDED = Path(__file__).parents[1] / "data" / "bags" / "gr00t"
 
 
 def words(bag, *more):
@@ -68,3 +70,19 @@ def test_what_cannot_be_used_is_named_and_is_status_2(bags, tmp_path, capsys, ch
 
 def test_live_asks_for_a_live_run(bags, tmp_path):
     assert command.main(words(bags / "plain", "--out", tmp_path / "o.npz", "--live")) == 1
+
+
+@pytest.mark.parametrize("requests", ["recorded", "own"])
+def test_a_bag_of_which_nothing_can_be_used_is_said_to_be_one(tmp_path, capsys, requests):
+    """No answer at all: the comparison with the live run ended in numpy's words."""
+    robot = tmp_path / "mine.yaml"
+    robot.write_text("extends: ur10e\ncameras: {wrist: {size: [480, 640]}}\n")
+    more = ("--robot", robot, "--requests", requests, "--out", tmp_path / "o.npz")
+    assert command.main(words(RECORDED, *more)) == 1
+    said = capsys.readouterr().err
+    assert "no request could be answered: " in said
+    assert "of /camera/wrist/image_raw/compressed 7" in said
+    assert "says camera 'wrist' is 640x480" in said
+    again = ("--golden", tmp_path / "o.npz", "--out", tmp_path / "p.npz")
+    assert command.main(words(RECORDED, *more, *again)) == 1
+    assert "no request could be answered: " in capsys.readouterr().err
