@@ -3,6 +3,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,6 +123,47 @@ def change(root, name, edit):
     content = json.loads((root / name).read_text())
     edit(content)
     (root / name).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_a_state_wider_than_its_groups_is_seen_whole(tmp_path, clip):
+    """lerobot groups a state as the action is, and takes what is left to lie between 0 and 1."""
+    narrow, observation, expected = load_e2e("e2e2")
+    root = convert(tmp_path / "saved", "e2e2")
+    wide = {"type": "STATE", "shape": [8]}
+    change(root, "config.json", lambda c: c["input_features"].update({"observation.state": wide}))
+    change(
+        root,
+        "policy_preprocessor.json",
+        lambda c: c["steps"][0]["config"].update(clip_outliers=clip),
+    )
+    policy = load_policy(root)
+    assert policy.spec.state_names[6:] == ("observation.state.0", "observation.state.1")
+    assert policy.spec.action_dim == narrow.spec.action_dim
+    whole = replace(observation, state=np.append(observation.state, [0.25, 3.0]))
+    (state,) = policy.adapter.prepare([whole]).state[:, 0]
+    np.testing.assert_allclose(state[6:8], [-0.5, 1.0 if clip else 5.0], atol=1e-6)
+    assert not state[8:].any()
+    (own,) = narrow.adapter.prepare([observation]).state[:, 0]
+    if clip:
+        np.testing.assert_array_equal(state[:6], own[:6])
+    assert policy.infer(whole, expected["noise"]).actions.shape == expected["action"][0].shape
+
+
+@pytest.mark.parametrize("width", [6, 12, 132])
+def test_a_state_of_its_groups_or_of_the_models_width_has_no_rest(tmp_path, width):
+    """A policy that was saved without a data set has the model's width as its state's."""
+    _, observation, expected = load_e2e("e2e2")
+    root = convert(tmp_path / "saved", "e2e2")
+
+    def widen(config):
+        config["input_features"]["observation.state"]["shape"] = [width]
+        config["max_state_dim"] = width if width > 6 else 12
+
+    change(root, "config.json", widen)
+    chunk = load_policy(root).infer(observation, expected["noise"])
+    scale = expected["action"].abs().max().item()
+    np.testing.assert_allclose(chunk.actions, expected["action"][0], atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("prefix", ["_groot_model.", ""])

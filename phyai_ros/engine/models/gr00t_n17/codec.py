@@ -133,7 +133,7 @@ def _state_groups(sidecars: Sidecars) -> tuple[Group, ...]:
     for name in names:
         where = f"{sidecars.where['statistics']}.state.{name}"
         entry = _entry(sidecars, "state", name)
-        size = _size(entry, where)
+        size = size_of(entry, where)
         low, high = statistics(entry, mode, where, size)
         if low.ndim != 1:
             raise PolicyError(f"{where}: expected {size} numbers, found shape {list(low.shape)}")
@@ -150,7 +150,7 @@ def _action_groups(sidecars: Sidecars, state: Sequence[Group]) -> tuple[Group, .
     for i, name in enumerate(names):
         where = f"{sidecars.where['statistics']}.action.{name}"
         config = configs[i] if i < len(configs) else {}
-        size = _size(_entry(sidecars, "action", name), where)
+        size = size_of(_entry(sidecars, "action", name), where)
         relative = sidecars.use_relative_action and _word(config.get("rep")) == "relative"
         # Relative statistics are never percentiles in the reference, whatever the checkpoint says.
         kind = "relative_action" if relative else "action"
@@ -217,7 +217,8 @@ def _entry(sidecars: Sidecars, kind: str, name: str) -> Mapping[str, Any]:
     return entry
 
 
-def _size(entry: Mapping[str, Any], where: str) -> int:
+def size_of(entry: Mapping[str, Any], where: str) -> int:
+    """Columns of a group, by its statistics. where: names them in a PolicyError."""
     for name in _STATISTICS:
         value = entry.get(name)
         if isinstance(value, list) and value:

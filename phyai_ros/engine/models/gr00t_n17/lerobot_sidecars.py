@@ -15,6 +15,7 @@ from typing import Any
 from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.fields import flag
+from phyai_ros.engine.models.gr00t_n17.codec import size_of
 from phyai_ros.engine.models.gr00t_n17.sidecars import PUBLISHED_IDS, Sidecars, choose
 from phyai_ros.engine.models.lerobot import ACTION, STATE, Layout, Step, read_layout
 from phyai_ros.engine.types import PolicyError
@@ -115,13 +116,37 @@ def _grouped(layout: Layout, pack: Step, decode: Step, where: str) -> _Parts:
         if not value:
             raise PolicyError(f"{where}: {key} missing; there are: {', '.join(pack.config)}")
     modality = dict(parts["modality_config"] or {})
+    statistics = dict(parts["raw_stats"] or {})
+    _add_rest_of_state(layout, modality, statistics, where)
     keys = pack.config.get("video_modality_keys")
     video = modality.get("video")
     if keys:
         modality["video"] = {"modality_keys": keys, "delta_indices": _frames(pack)}
     elif not video:
         modality["video"] = _cameras(layout, pack)
-    return modality, parts["raw_stats"] or {}, decode.config
+    return modality, statistics, decode.config
+
+
+def _add_rest_of_state(
+    layout: Layout, modality: dict[str, Any], statistics: dict[str, Any], where: str
+) -> None:
+    """A data set's state may be wider than the groups (which then cover the columns that an action
+    has). lerobot feeds the rest to the model, too, normalised as if it lay between 0 and 1."""
+    groups, keys = statistics.get("state"), (modality.get("state") or {}).get("modality_keys")
+    feature = next((f for f in layout.inputs if f.key == STATE), None)
+    if feature is None or not isinstance(groups, Mapping) or not isinstance(keys, list):
+        return
+    if STATE in keys or not all(isinstance(groups.get(key), Mapping) for key in keys):
+        return
+    sizes = [size_of(groups[key], f"{where}: raw_stats.state.{key}") for key in keys]
+    rest = feature.shape[0] - sum(sizes)
+    # A policy that was saved without a data set has the model's own width there.
+    if rest < 1 or feature.shape[0] == layout.config.get("max_state_dim", 132):
+        return
+    low, high = [0.0] * rest, [1.0] * rest
+    entry = {"min": low, "max": high, "q01": low, "q99": high}
+    modality["state"] = {**modality["state"], "modality_keys": [*keys, STATE]}
+    statistics["state"] = {**groups, STATE: entry}
 
 
 def _flat(layout: Layout, pack: Step, decode: Step, where: str) -> _Parts:

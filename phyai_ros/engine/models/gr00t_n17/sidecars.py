@@ -30,6 +30,8 @@ PUBLISHED_IDS = {
     "simpler_env_widowx": 1,
     "libero_sim": 2,
     "new_embodiment": 10,
+    "robocasa_panda_omron": 10,
+    "robocasa_gr1_tabletop": 10,
     "unitree_g1_sonic": 11,
 }
 """Weight rows of the published checkpoint's embodiments, for tags that a sidecar does not name."""
