@@ -137,9 +137,15 @@ def test_the_closed_loop_from_raw_frames(variant, fixture):
     assert policy.spec.history == policy.adapter.config.n_obs_steps - 1
     rows = policy.spec.horizon
     noise = iter(data["rollout.noise"])
-    found = np.concatenate([policy.infer(m, next(noise)).actions for m in moments[::rows]])
-    expected = data["rollout.actions"]
-    assert relative_error(torch.from_numpy(found[: len(expected)]), expected) < TOLERANCE
+    chunks = [policy.infer(m, next(noise)) for m in moments[::rows]]
+    first = policy.spec.history
+    for found, name in (
+        ([c.actions for c in chunks], "rollout.actions"),
+        ([c.normalised[first : first + rows] for c in chunks], "rollout.actions_normalised"),
+    ):
+        expected = data[name]
+        whole = torch.from_numpy(np.concatenate(found)[: len(expected)])
+        assert relative_error(whole, expected) < TOLERANCE, name
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)

@@ -146,9 +146,7 @@ def test_images(end_to_end):
             expected.append(made)
     assert len(expected) == len(observation.images)
     assert batch.image_mask.tolist() == [[True] * len(expected)]
-    difference = (batch.images - torch.stack(expected, 1)).abs()
-    assert difference.max() <= 2 / 255
-    assert difference.mean() <= 0.1 * 2 / 255
+    torch.testing.assert_close(batch.images, torch.stack(expected, 1), rtol=0, atol=1e-6)
 
 
 def test_robot_units(end_to_end):
