@@ -74,5 +74,6 @@ def test_each_goes_its_own_way(arms):
         arm.until(lambda arm=arm, sent=sent: len(arm.commands) > sent + 40, "commands")
         off = np.array(arm.commands[-1].data) - START
         np.testing.assert_allclose(off, arm.off, atol=1e-9)
-        assert arm.state.state == HandoffState.EXECUTING
+        # A machine beside itself may starve it for a tick.
+        arm.until(lambda arm=arm: arm.state.state == HandoffState.EXECUTING, "execution again")
         arm.until_says("publishers", "ok")
