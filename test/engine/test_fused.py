@@ -8,6 +8,7 @@ import torch
 from golden import needs_golden, relative_error, tensors
 from gr00t_case import CPU, FIXTURE, case_info, inputs_of, load_model, sample
 
+from phyai_ros.engine.kernels import rope_cache
 from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.layers.select import select
 from phyai_ros.engine.policy import load_policy
@@ -33,6 +34,17 @@ def test_gr00t(case):
     inputs, steps = inputs_of(model, arrays), case_info(case)["num_steps"]
     actions = sample(model.fused(Operators()), inputs, arrays["noise"], steps)
     assert relative_error(actions, arrays["actions"]) < 1e-5
+
+
+def test_queries_alone_may_be_more_than_the_cache_has_room_for():
+    """SmolVLA's chunk behind a prefix that is shorter than it."""
+    y, cache = torch.randn(6, 2 * 8), torch.zeros(1, 0, 4, 8)
+    angles = torch.rand(1, 6, 8)
+    q = rope_cache.reference(y, angles.cos(), angles.sin(), cache, cache, heads=2)
+    room = torch.zeros(1, 0, 6, 8)
+    expected = rope_cache.reference(y, angles.cos(), angles.sin(), room, room, heads=2)
+    assert q.shape == (1, 6, 2, 8)
+    torch.testing.assert_close(q, expected, rtol=0, atol=0)
 
 
 def test_the_selector_takes_the_twins_where_the_kernels_cannot_run():

@@ -44,9 +44,10 @@ def reference(
             t * torch.rsqrt(t.square().mean(-1, keepdim=True) + eps) * w.to(wide)
             for t, w in ((q, norms[0]), (k, norms[1]))
         )
-    length = y.shape[1]
-    key[:, :, at : at + length] = _rotate(k, cos, sin).transpose(1, 2).to(key.dtype)
-    value[:, :, at : at + length] = v.transpose(1, 2).to(value.dtype)
+    if kv:  # queries alone may be more than the cache has room for
+        length = y.shape[1]
+        key[:, :, at : at + length] = _rotate(k, cos, sin).transpose(1, 2).to(key.dtype)
+        value[:, :, at : at + length] = v.transpose(1, 2).to(value.dtype)
     return _rotate(q, cos, sin).to(key.dtype) if heads else None
 
 
