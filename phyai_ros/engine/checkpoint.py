@@ -20,7 +20,13 @@ from torch import nn
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from phyai_ros.engine import weights
-from phyai_ros.engine.files import check_inside, is_own_file, read_json
+from phyai_ros.engine.files import (
+    check_inside,
+    checkpoints_below,
+    is_lfs_pointer,
+    is_own_file,
+    read_json,
+)
 from phyai_ros.engine.types import PolicyError
 from phyai_ros.engine.weights import Dtype, Rename, Rows, near
 
@@ -40,6 +46,12 @@ class Checkpoint:
         self.root = Path(os.path.expanduser(root))
         if not self.root.is_dir():
             raise PolicyError(f"checkpoint {str(root)!r}: no such directory")
+        if not self.has("config.json") and (below := checkpoints_below(self.root)):
+            raise PolicyError(
+                f"{self.root}: expected a checkpoint's own directory, with config.json and "
+                f"weights; below it there {'is' if len(below) == 1 else 'are'} "
+                f"{', '.join(map(str, below))}"
+            )
         self.config: dict[str, Any] = self.json("config.json")
         self._check_format()
 
@@ -181,6 +193,11 @@ class Checkpoint:
                 f"{self.root}: only pickle files ({', '.join(pickles)}), which can run code and "
                 f"are never loaded; convert them to {_SINGLE}"
             )
+        if self.has("adapter_config.json") or self.has("adapter_model.safetensors"):
+            raise PolicyError(
+                f"{self.root}: an adapter (LoRA) without its base model: merge the two and save "
+                f"the result as {_SINGLE}"
+            )
         there = sorted(p.name for p in self.root.iterdir())
         raise PolicyError(
             f"{self.root}: neither {_SINGLE} nor {_INDEX}; files here: {', '.join(there)}"
@@ -192,6 +209,10 @@ def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
+        if is_lfs_pointer(path):
+            raise PolicyError(
+                f"{path}: a Git LFS pointer, not the weights: fetch them with git lfs pull"
+            ) from None
         raise PolicyError(f"{path}: not a readable safetensors file ({error})") from None
 
 

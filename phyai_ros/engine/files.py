@@ -11,6 +11,8 @@ from phyai_ros.engine.types import PolicyError
 
 LARGEST_JSON = 64 << 20
 """Bytes. The index of the largest published policy has 0.1 MB, statistics have some KB."""
+_LFS = b"version https://git-lfs"
+_LEVELS, _MOST_FOLDERS, _MOST_SHOWN = 3, 200, 4
 LONGEST_NAME = 255
 """Bytes of a file's name, as every file system here has it."""
 
@@ -35,6 +37,37 @@ def check_inside(path: Path, root: Path | None = None) -> None:
             f"{path}: expected a file of this directory, found a link to {real}; copy it here, or "
             "give the directory that it lies in"
         )
+
+
+def checkpoints_below(root: Path) -> list[Path]:
+    """The first directories with a config.json and weights below ``root``, newest last in the order
+    of their names: a training run keeps its checkpoints some levels down (LeRobot:
+    checkpoints/*/pretrained_model, Isaac-GR00T: checkpoint-*)."""
+    found, level = list[Path](), [root]
+    for _ in range(_LEVELS):
+        level = sorted(d for folder in level for d in _folders(folder))[:_MOST_FOLDERS]
+        found += [d for d in level if (d / "config.json").is_file() and _has_weights(d)]
+    return found[-_MOST_SHOWN:]
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Whether a file was cloned without its content."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_LFS)) == _LFS
+    except OSError:
+        return False
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [d for d in folder.iterdir() if d.is_dir()]
+    except OSError:
+        return []
+
+
+def _has_weights(folder: Path) -> bool:
+    return next(folder.glob("*.safetensors"), None) is not None
 
 
 def read_json(path: Path, root: Path | None = None) -> dict[str, Any]:

@@ -56,6 +56,35 @@ def test_no_config(root):
     refuse(root, r"config.json: missing: no such file; .* holds .*statistics.json")
 
 
+def test_a_training_runs_folder_is_answered_with_the_checkpoints_below(root, tmp_path):
+    """LeRobot writes checkpoints/<step>/pretrained_model and a link to the last."""
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "002000" / "training_state").mkdir(parents=True)
+    shutil.move(root, run / "checkpoints" / "002000" / "pretrained_model")
+    (run / "checkpoints" / "last").symlink_to("002000")
+    one, last = (run / "checkpoints" / name / "pretrained_model" for name in ("002000", "last"))
+    with pytest.raises(PolicyError) as caught:
+        Checkpoint(run)
+    assert f"{run}: expected a checkpoint's own directory" in str(caught.value)
+    assert str(caught.value).endswith(f"below it there are {one}, {last}")
+    with pytest.raises(PolicyError, match=rf"there is {last}$"):
+        Checkpoint(run / "checkpoints" / "last")
+
+
+def test_a_file_that_was_cloned_without_its_content_says_how_to_get_it(root):
+    file = root / "model-00001-of-00002.safetensors"
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n")
+    refuse(root, r"00001-of-00002.safetensors: a Git LFS pointer.*git lfs pull")
+
+
+def test_an_adapter_alone_is_said_to_be_one(root):
+    for path in root.glob("*.safetensors*"):
+        path.unlink()
+    (root / "adapter_config.json").write_text("{}")
+    refuse(root, r"an adapter \(LoRA\) without its base model: merge the two")
+
+
 def test_config_not_json(root):
     (root / "config.json").write_text("{")
     refuse(root, r"config.json: not valid JSON")
