@@ -39,7 +39,7 @@ from phyai_ros.nodes.masters import Masters
 from phyai_ros.nodes.pacer import Pacer, raise_others
 from phyai_ros.nodes.rivals import Rivals
 from phyai_ros.nodes.robot_gate import RobotGate
-from phyai_ros.nodes.streams import Stream
+from phyai_ros.nodes.streams import Stream, instructions
 from phyai_ros.robots.handoff import make_handoff
 
 SHORT_STOP = 0.7
@@ -137,16 +137,7 @@ class HandoffNode(lifecycle.ManagedNode):
         self._chunks = Stream(
             self, "chunks", ActionChunk, "phyai/chunk", qos.chunk(), self._on_chunk, log, timed=True
         )
-        self._instructions = Stream(
-            self,
-            "instruction",
-            String,
-            "instruction",
-            qos.instruction(),
-            self._on_instruction,
-            log,
-            required=False,
-        )
+        self._instructions = instructions(self, self._on_instruction, log)
         self._joint_streams = {
             topic: Stream(
                 self,

@@ -18,12 +18,10 @@ import torch
 from std_msgs.msg import String
 
 from phyai_ros import robots
-from phyai_ros.control import methods
 from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.frame import Frame
 from phyai_ros.control.states import Request
-from phyai_ros.engine.policy import DTYPES, Policy, load_policy
-from phyai_ros.engine.runner import SELECTORS
+from phyai_ros.engine.policy import Policy, load_policy
 from phyai_ros.msg import ActionChunk, InferenceRequest
 from phyai_ros.nodes import (
     convert,
@@ -42,56 +40,12 @@ from phyai_ros.nodes.history import History
 from phyai_ros.nodes.inference import Answer, InferenceLoop
 from phyai_ros.nodes.instruction import clean_instruction
 from phyai_ros.nodes.memory import keep_freed_memory
-from phyai_ros.nodes.params import Parameter
+from phyai_ros.nodes.policy_parameters import PARAMETERS
 from phyai_ros.nodes.policy_status import aligner_status, inference_status
 from phyai_ros.nodes.sensors import Cameras, Joints
-from phyai_ros.nodes.streams import Stream
+from phyai_ros.nodes.streams import Stream, instructions
 from phyai_ros.nodes.synchronizer import SynchronizedCameras
 from phyai_ros.robots.binding import Binding
-
-PARAMETERS = (
-    params.AUTOSTART,
-    Parameter("model", "gr00t", "policy: a name in config/models or a YAML file"),
-    Parameter("robot", "ur10e", "robot description: a name in config/robots or a YAML file"),
-    Parameter("checkpoint", "", "directory, hub id or id@revision; empty: the model's own"),
-    Parameter("embodiment", "", "the checkpoint's embodiment tag; empty: the model's own"),
-    Parameter("device", "cpu", "where the policy runs: cpu, cuda, cuda:N, or auto"),
-    Parameter("precision", "float32", "its floating point type", choices=tuple(DTYPES)),
-    Parameter(
-        "selector",
-        "auto",
-        "auto: what was measured to be the fastest; reference: plain torch, nothing captured",
-        choices=SELECTORS,
-    ),
-    Parameter("seed", 0, "of the policy's noise, together with a request's id", low=0, high=2**31),
-    Parameter(
-        "handoff",
-        "replace",
-        "the handoff method of handoff_node; guided ones need a policy that can be guided so",
-        choices=methods.NAMES,
-    ),
-    Parameter(
-        "threads",
-        0,
-        "CPU threads of the policy; 0: torch decides",
-        low=0,
-        high=256,
-    ),
-    Parameter("instruction", "", "the task in words, for requests that bring none"),
-    Parameter(
-        "observation_timeout",
-        1.0,
-        "s, a request waits this long for an observation that may answer it",
-        low=0.01,
-        high=60.0,
-    ),
-    Parameter(
-        "synchronizer",
-        "aligner",
-        "what pairs the camera messages",
-        choices=("aligner", "message_filters"),
-    ),
-)
 
 
 class PolicyNode(lifecycle.ManagedNode):
@@ -182,16 +136,7 @@ class PolicyNode(lifecycle.ManagedNode):
             self._on_request,
             log,
         )
-        self._instructions = Stream(
-            self,
-            "instruction",
-            String,
-            "instruction",
-            qos.instruction(),
-            self._on_instruction,
-            log,
-            required=False,
-        )
+        self._instructions = instructions(self, self._on_instruction, log)
         self._jumps = JumpWatch(self.get_clock(), self._on_jump)
         self._owned += [self._joints, self._requests, self._instructions, self._jumps]
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from rclpy.qos import QoSProfile
+from std_msgs.msg import String
 
 from phyai_ros.nodes import endpoints, qos
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog, Status
@@ -173,3 +174,11 @@ class Stream:
 
     def destroy(self) -> None:
         self._node.destroy_subscription(self._subscription)
+
+
+def instructions(node: Any, callback: Callable[[String], None], log: EdgeLog) -> Stream:
+    """The task in words, which a policy may do without."""
+    profile = qos.instruction()
+    return Stream(
+        node, "instruction", String, "instruction", profile, callback, log, required=False
+    )
