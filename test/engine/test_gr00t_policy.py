@@ -344,6 +344,22 @@ def test_an_instruction_that_stands_for_an_image_is_refused(tmp_path):
         raw.infer(given, expected["noise"])
 
 
+def test_a_published_tag_has_its_row_whatever_the_checkpoint_lists(tmp_path):
+    """Isaac-GR00T adds its own table to a checkpoint's embodiment_id.json."""
+    tag = "robocasa_panda_omron"
+
+    def rename(content):
+        modalities = content["processor_kwargs"]["modality_configs"]
+        modalities[tag] = modalities.pop("new_embodiment")
+
+    root = edited(tmp_path, "processor_config.json", rename)
+    statistics = json.loads((root / "statistics.json").read_text())
+    statistics[tag] = statistics["new_embodiment"]
+    (root / "statistics.json").write_text(json.dumps(statistics))
+    with pytest.raises(PolicyError, match=rf"'{tag}' has id 10; the model has 0 to 5"):
+        load_policy(root, embodiment=tag)
+
+
 def test_liberos_gripper_needs_its_group(tmp_path):
     def rename(content):
         keys = content["processor_kwargs"]["modality_configs"]["libero_sim"]["action"]
