@@ -20,7 +20,7 @@ import torch
 
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.base import Adapter
-from phyai_ros.engine.types import FamilyError, PolicyError
+from phyai_ros.engine.types import FamilyError, OtherFamilyError, PolicyError
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def detect(checkpoint: Checkpoint) -> str:
 
 def settle(checkpoint: Checkpoint, wanted: str | None) -> str:
     """The family to build: what the checkpoint says, else what somebody does. wanted: a name or
-    alias. Raises PolicyError where both speak and do not agree."""
+    alias. Raises OtherFamilyError where both speak and do not agree."""
     if wanted is None:
         return detect(checkpoint)
     wanted = resolve(wanted)
@@ -112,10 +112,8 @@ def settle(checkpoint: Checkpoint, wanted: str | None) -> str:
     except PolicyError:
         return wanted
     if found != wanted:
-        raise PolicyError(
-            f"{checkpoint.root / 'config.json'}: family {wanted!r} asked for, but this is "
-            f"{found!r}: name that or none"
-        )
+        text = f"{checkpoint.root / 'config.json'}: family {wanted!r} asked for, but this is "
+        raise OtherFamilyError(f"{text}{found!r}: name that or none", found)
     return found
 
 

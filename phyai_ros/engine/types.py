@@ -166,6 +166,14 @@ class FamilyError(PolicyError):
     """The checkpoint does not tell its family and none was named."""
 
 
+class OtherFamilyError(PolicyError):
+    """The checkpoint says that it is of another family than was named. found: which."""
+
+    def __init__(self, text: str, found: str) -> None:
+        super().__init__(text)
+        self.found = found
+
+
 class EmbodimentError(PolicyError):
     """The checkpoint has several embodiments and none, or none of them, was named."""
 

@@ -6,7 +6,6 @@ The check is the one that policy_node makes at configure; here the weights stay 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def misfit(robot: Robot, chosen: Choice) -> str:
 
     from phyai_ros.engine import hub, registry
     from phyai_ros.engine.checkpoint import Checkpoint
-    from phyai_ros.engine.types import FamilyError, PolicyError
+    from phyai_ros.engine.types import OtherFamilyError, PolicyError
     from phyai_ros.robots.binding import Binding, other_name
     from phyai_ros.robots.errors import NumbersError
 
@@ -52,29 +51,24 @@ def misfit(robot: Robot, chosen: Choice) -> str:
     here = Path(name).expanduser().is_dir() or embedded.find(name) is not None
     if not here and hub.is_id(name.partition("@")[0]):
         return ""  # its download is policy_node's, with a progress bar
-    told = wanted = None
+    wanted = None
     try:
         wanted = chosen.family and registry.resolve(chosen.family)
         checkpoint = Checkpoint(hub.resolve(name))
-        with contextlib.suppress(FamilyError):
-            told = registry.detect(checkpoint)
         spec = registry.build(
-            wanted or registry.detect(checkpoint),
+            registry.settle(checkpoint, wanted),
             checkpoint,
             embodiment=chosen.embodiment,
             device=torch.device("meta"),  # allocates nothing
             dtype=torch.float32,
         ).spec
-    except PolicyError as error:
-        text = str(error)
-        if chosen.family and not wanted:
-            text = f"{chosen.source}: family: {text}"
-        elif told and wanted and told != wanted:
-            text = (
-                f"{chosen.source}: family: {chosen.family}, but {name} says in its config.json "
-                f"that it is {told}; the models of that family: {_list(_of_family(told))}"
-            )
+    except OtherFamilyError as error:
+        text = other_family(str(chosen.family), chosen.source, name, error.found)
         raise ArgumentError(text) from error
+    except PolicyError as error:
+        unknown = chosen.family and not wanted
+        where = f"{chosen.source}: family: " if unknown else ""
+        raise ArgumentError(f"{where}{error}") from error
     try:
         Binding(robot, spec, chosen.part, source=chosen.source)
     except NumbersError as error:
@@ -98,6 +92,14 @@ def misfit(robot: Robot, chosen: Choice) -> str:
     lines.append(f"  these do: {pairs}")
     lines.append(f"  another pair: phyai-ros init-robot --checkpoint {name} writes what it needs")
     return "\n".join(lines)
+
+
+def other_family(named: str, source: str, checkpoint: str, found: str) -> str:
+    """What is said of a model's YAML, at ``source``, whose family is not the checkpoint's."""
+    return (
+        f"{source}: family: {named}, but {checkpoint} says in its config.json that it is {found}; "
+        f"the models of that family: {_list(_of_family(found))}"
+    )
 
 
 def packaged() -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +14,8 @@ from phyai_ros.engine import hub, registry
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.policy import Policy, load_policy
 from phyai_ros.engine.reference import ReferenceRunner
-from phyai_ros.engine.types import ActionChunk, Guidance, Observation
-from phyai_ros.nodes import model_file
+from phyai_ros.engine.types import ActionChunk, Guidance, Observation, OtherFamilyError
+from phyai_ros.nodes import model_file, pairing
 from phyai_ros.nodes.answering import Answering, Engine, policy_name
 from phyai_ros.robots import config_files
 from phyai_ros.robots.binding import Binding
@@ -60,12 +59,10 @@ class Session:
     answering: Answering
     execution_horizon: int
 
-    def handoff(self, first_epoch: int = 1) -> Handoff:
+    def handoff(self) -> Handoff:
         """A handoff as handoff_node makes it, without its watch of the arm: a recorded arm follows
         the recorded commands, not these."""
-        config = dataclasses.replace(
-            config_of(self.robot, self.execution_horizon), first_epoch=first_epoch
-        )
+        config = config_of(self.robot, self.execution_horizon)
         return make_handoff(self.robot, config, self.choices.handoff, live=False)
 
 
@@ -93,14 +90,20 @@ def open_session(choices: Choices) -> Session:
     robot = robots.load(choices.robot)
     model, source = _model(choices)
     part = model_file.robot_part(model, robot.name, source) if model else ModelConfig()
-    policy = load_policy(
-        choices.checkpoint,
-        family=choices.family or (model.family if model else None),
-        embodiment=choices.embodiment or part.embodiment,
-        device=choices.device,
-        dtype=choices.precision,
-        revision=choices.revision,
-    )
+    try:
+        policy = load_policy(
+            choices.checkpoint,
+            family=choices.family or (model.family if model else None),
+            embodiment=choices.embodiment or part.embodiment,
+            device=choices.device,
+            dtype=choices.precision,
+            revision=choices.revision,
+        )
+    except OtherFamilyError as error:
+        if choices.family or model is None:
+            raise
+        text = pairing.other_family(str(model.family), source, choices.checkpoint, error.found)
+        raise ValueError(text) from error
     binding = Binding(robot, policy.spec, part, source=source)
     engine: Engine = ReferenceEngine(policy) if choices.selector == "reference" else policy
     name = policy_name(policy.spec.family, choices.checkpoint, choices.precision, choices.seed)

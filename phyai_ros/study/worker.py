@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from typing import Any
 
 from phyai_ros import robots
-from phyai_ros.nodes import model_file
+from phyai_ros.nodes import model_file, pairing
 from phyai_ros.robots.binding import Binding
 from phyai_ros.sim import cells
 from phyai_ros.sim.conveyor import Conveyor
@@ -58,16 +58,21 @@ class Cell:
         import torch
 
         from phyai_ros.engine.policy import load_policy
+        from phyai_ros.engine.types import OtherFamilyError
 
         torch.set_num_threads(1)  # sums in one order: the same on any number of cores
         model, source = model_file.load(setting.model)
         part = model_file.robot_part(model, self.robot.name, source)
-        policy = load_policy(
-            setting.checkpoint,
-            family=model.family,
-            embodiment=setting.embodiment or part.embodiment,
-            revision=model.revision,
-        )
+        try:
+            policy = load_policy(
+                setting.checkpoint,
+                family=model.family,
+                embodiment=setting.embodiment or part.embodiment,
+                revision=model.revision,
+            )
+        except OtherFamilyError as error:
+            text = pairing.other_family(str(model.family), source, setting.checkpoint, error.found)
+            raise ValueError(f"{text}; name one with --model") from error
         binding = Binding(self.robot, policy.spec, part, source=source)
         self.horizon, self.guidance = policy.spec.horizon, policy.spec.guidance_methods
         return PolicyPlayer(policy, binding, self.robot)

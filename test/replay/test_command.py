@@ -57,6 +57,8 @@ def test_a_difference_is_said_and_fails(bags, golden, tmp_path, capsys):
         ({"--robot": "nobody"}, "nobody"),
         ({"--golden": "none.npz"}, "there is no such file"),
         ({"--requests": "recorded"}, "holds no live run"),
+        ({"--model": "pi05"}, "that it is gr00t_n17; the models of that family: gr00t"),
+        ({"--family": "pi05"}, "family 'pi05' asked for, but this is 'gr00t_n17': name that or"),
         ({"--device": "cuda:77"}, "cuda:77"),
         ({"--out": "/dev/full"}, "/dev/full not written: No space left on device"),
     ],

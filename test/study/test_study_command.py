@@ -112,6 +112,15 @@ def test_a_robot_with_other_joints_than_the_simulated_one_is_refused_by_name(tmp
     assert "'extra']" in said
 
 
+def test_a_checkpoint_of_another_family_than_the_models_is_told_so(tmp_path, capsys):
+    """Nobody had named a family; the model file had."""
+    words = ("--checkpoint", "pi05_ur10e_small", "--model", "gr00t")
+    run(tmp_path / "out", *words, wanted=2)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "gr00t.yaml: family: gr00t_n17, but" in said
+    assert "that it is pi05; the models of that family: pi05; name one with --model" in said
+
+
 def _rows(out):
     path = out / "episodes.jsonl"
     return path.read_text().splitlines()[1:] if path.exists() else []
