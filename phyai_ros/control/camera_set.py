@@ -121,9 +121,11 @@ class CameraSet:
                 self._check(name, now, posture)
             except NotReady:
                 continue
-            buffer = self.buffers[name]
-            at = buffer.not_after(anchor)
-            if at is not None and anchor - buffer.stamps[at] <= self._config.max_skew:
+            stamps, at = self.buffers[name].stamps, self.buffers[name].not_after(anchor)
+            # The newest image may be of after the anchor, and the one before it too old.
+            if at is None or now - stamps[at] > stream.max_age:
+                continue
+            if anchor - stamps[at] <= self._config.max_skew:
                 chosen[name] = at
 
 

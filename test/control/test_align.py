@@ -255,6 +255,21 @@ def test_buffers_are_bounded():
     assert len(aligner._joints["a"].samples) == 16
 
 
+def test_optional_camera_is_left_out_when_its_image_of_that_moment_is_too_old():
+    """Its newest is young, but of after the others; the one before it would be used."""
+    cameras = [CameraStream("scene", 0.2), CameraStream("extra", 0.05, optional=True)]
+    for now, there in ((T + 0.04, True), (T + 0.09, False)):
+        aligner = ObservationAligner(cameras, ["a"])
+        aligner.add_joints("js", T, {"a": 0.0})
+        aligner.add_image("scene", T, image(1))
+        aligner.add_image("extra", T - 0.005, image(2))
+        aligner.add_image("extra", T + 0.03, image(3))
+        frame = aligner.assemble(now)
+        assert ("extra" in frame.images) == there
+        assert set(frame.images) <= {"scene", "extra"}
+        assert frame.stamp == T
+
+
 def test_optional_camera_is_left_out_when_it_is_late():
     aligner = ObservationAligner(
         [CameraStream("scene"), CameraStream("extra", optional=True)], ["a"]
