@@ -87,20 +87,20 @@ class Binding:
     def _check_numbers(self) -> None:
         """What training saw, in this robot's units."""
         low, high = self._trained.low, self._trained.high
-        state = (self.robot, self._state, self._state_maps, low, high)
-        wrong = travel.problems(*state, key="state")
+        state = (self.robot, self._state, self._state_maps, low, high, "state")
+        wrong = travel.problems(*state)
         made_absolute = [n for f in self.spec.action for n in [f.relative] * f.size]
         absolute = [
             None if off or name in self._relative else name
             for name, off in zip(self._action, made_absolute, strict=True)
         ]
+        commands = (self._command_maps, *ranges(self.spec.action), "action")
         if not wrong:  # which is of the same joints, mostly
-            wrong = travel.problems(
-                self.robot, absolute, self._command_maps, *ranges(self.spec.action), key="action"
-            )
+            wrong = travel.problems(self.robot, absolute, *commands)
         if wrong:
             raise NumbersError("\n".join(f"{self._where}: {line}" for line in wrong))
-        self.doubts = tuple(travel.doubts(*state))
+        found = {**travel.doubts(self.robot, absolute, *commands), **travel.doubts(*state)}
+        self.doubts = tuple(found.values())
 
     def _maps(self, side: str) -> dict[str, ValueMapping]:
         maps = {}

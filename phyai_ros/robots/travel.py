@@ -67,24 +67,25 @@ def doubts(
     maps: Mapping[str, ValueMapping],
     low: np.ndarray,
     high: np.ndarray,
-) -> list[str]:
-    """Columns of the state that are likely not meant so, but may be: arguments as ``problems``."""
-    lines = []
+    key: str,
+) -> dict[str, str]:
+    """Joint -> why its column is likely not meant so, but may be. Arguments as ``problems``."""
+    found = {}
     for seen in _joints(robot, columns, maps, low, high):
         unit, travel = seen.joint.unit, seen.joint.position
         if seen.would[1] - seen.would[0] > FAR * (travel[1] - travel[0]):
-            lines.append(
-                f"{seen.name}: training saw {_range(seen.saw)}, which would be "
+            found[seen.name] = (
+                f"{key}: {seen.name}: training saw {_range(seen.saw)}, which would be "
                 f"{_range(seen.would)} {unit}, and its limits are {_range(travel)}: "
                 f"{_way_out(seen)}"
             )
         elif not _near(seen, 1.0):
-            lines.append(
-                f"{seen.name}: its limits {_range(travel)} {unit} are {_range(seen.can)} to the "
-                f"checkpoint, and training saw {_range(seen.saw)}: it never is where it was in "
-                f"training. Is its offset, scale, sign or column another one?"
+            found[seen.name] = (
+                f"{key}: {seen.name}: its limits {_range(travel)} {unit} are {_range(seen.can)} "
+                f"to the checkpoint, and training saw {_range(seen.saw)}: it never is where it "
+                f"was in training. Is its offset, scale, sign or column another one?"
             )
-    return lines
+    return found
 
 
 def _joints(

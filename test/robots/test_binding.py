@@ -373,8 +373,19 @@ def test_numbers_that_are_likely_not_meant_are_doubted(tmp_path, joint, text, se
         assert binding.doubts == ()
         return
     (found,) = binding.doubts
-    assert found.startswith(f"{joint}: ")
+    assert found.startswith(f"state: {joint}: ")
     assert doubt in found
+
+
+def test_a_gripper_that_is_seen_in_shares_and_commanded_in_metres_is_doubted(tmp_path):
+    """It would open at the least that is more than nothing."""
+    shares = "{kind: opening, zero: 0.0, one: 0.04}"
+    seen = trained(gripper=(0.0, 1.0))
+    half = described(tmp_path, "finger_joint", f"{{gripper: {{state: {shares}}}}}")
+    (found,) = bind(half, **seen).doubts
+    assert found.startswith("action: finger_joint: training saw 0 to 1, which would be 0 to 1 m")
+    both = f"{{gripper: {{state: {shares}, command: {shares}}}}}"
+    assert bind(described(tmp_path, "finger_joint", both), **seen).doubts == ()
 
 
 def test_what_comes_with_the_package_leaves_no_doubt():

@@ -65,4 +65,4 @@ def test_numbers_that_are_not_the_robots_are_said_and_where_a_model_was_named_or
     mine.write_text("extends: ur10e\njoints: {elbow_joint: {offset: 12}}\n")
     row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
     assert row["passed"]
-    assert "; to be looked at: elbow_joint: its limits" in row["note"]
+    assert "; to be looked at: state: elbow_joint: its limits" in row["note"]
