@@ -103,7 +103,7 @@ def bind_action(
     if uncommanded and config.action is not None:
         wrong.add(
             f"{wrong.where}: action: no column moves {uncommanded} of {robot.source}; "
-            f"found {list(action)}"
+            f"found {list(action)}: say which column does, or take them out of its joints"
         )
     return action
 
@@ -119,6 +119,7 @@ def _by_name(
             f"{wrong.where}: {key}: the checkpoint {spec.checkpoint} has {len(names)} columns "
             f"{list(names)}, {robot.source} has {len(robot.joints)} joints {list(robot.joints)}; "
             f"list one joint a column"
+            + (", and have no other joints" if len(names) < len(robot.joints) else "")
         )
     else:
         wrong.add(

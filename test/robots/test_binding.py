@@ -180,6 +180,11 @@ def test_non_finite_actions_stay_so_for_the_handoff_to_refuse():
             {},
             ["cameras.video.wrst", "no such camera", "do you mean 'video.wrist'"],
         ),
+        (
+            None,
+            {"state": (FeatureSpec("arm", 6, "min_max"),)},
+            ["state: the checkpoint", "has 6 columns", "a column, and have no other joints"],
+        ),
         (None, {}, ["state: missing", "'single_arm.0'", "list one joint a column"]),
         ({**CONFIG, "state": list(JOINTS[:6])}, {}, ["state: expected 7 entries", "found 6"]),
         (
@@ -190,7 +195,10 @@ def test_non_finite_actions_stay_so_for_the_handoff_to_refuse():
         (
             {**CONFIG, "action": [*JOINTS[:6], None]},
             {},
-            ["action: no column moves ['finger_joint']"],
+            [
+                "action: no column moves ['finger_joint']",
+                "say which column does, or take them out of its joints",
+            ],
         ),
         (
             {**CONFIG, "action": [*JOINTS[:6], JOINTS[0]]},
