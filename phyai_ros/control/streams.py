@@ -181,7 +181,7 @@ class JointBuffer(Stream):
             raise NotReady(
                 Reason.JOINT_MISSING,
                 self.name,
-                f"no joint state names it; publishers bring {brought}",
+                f"no joint state has a position of it; publishers bring {brought}",
             )
         self.check_came()
         age = now - self.stamps[-1]

@@ -100,6 +100,16 @@ def test_a_joint_that_no_message_names_is_refused_by_name():
         aligner.assemble(T)
 
 
+def test_names_without_positions_are_not_said_to_be_absent():
+    """A driver of velocities or efforts alone: its joints are named, and nowhere."""
+    aligner = make(joints=("a",))
+    aligner.add_image("scene", T, image())
+    aligner.add_image("wrist", T, image())
+    aligner.add_joints("js", T, {})
+    with pytest.raises(NotReady, match=r"no joint state has a position of it; .*\{'js': \[\]\}"):
+        aligner.assemble(T)
+
+
 def test_a_joint_that_stops_coming_is_refused_by_its_own_age():
     aligner = ready()
     for k in range(1, 40):
