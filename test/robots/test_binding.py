@@ -392,6 +392,10 @@ def test_a_gripper_that_is_seen_in_shares_and_commanded_in_metres_is_doubted(tmp
     half = described(tmp_path, "finger_joint", f"{{gripper: {{state: {shares}}}}}")
     (found,) = bind(half, **seen).doubts
     assert found.startswith("action: finger_joint: training saw 0 to 1, which would be 0 to 1 m")
+    percents = "{kind: opening, zero: 0.0, one: 0.0004}"
+    mapped = f"{{gripper: {{state: {percents}, command: {percents}}}}}"
+    hundred = trained(gripper=(0.0, 100.0))
+    assert bind(described(tmp_path, "finger_joint", mapped), **hundred).doubts == ()
     both = f"{{gripper: {{state: {shares}, command: {shares}}}}}"
     assert bind(described(tmp_path, "finger_joint", both), **seen).doubts == ()
 
