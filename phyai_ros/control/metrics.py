@@ -70,27 +70,13 @@ def true_jerk(commands: np.ndarray, period: float) -> np.ndarray:
     return np.linalg.norm(np.diff(_stream(commands), n=3, axis=0), axis=1) / period**3
 
 
-def max_acceleration(commands: np.ndarray, period: float) -> np.ndarray:
-    """Greatest |second difference| / period^2 of each joint: [joints], units/s^2."""
-    a = _stream(commands)
-    if len(a) < 3:
-        return np.zeros(a.shape[1])
-    return np.abs(np.diff(a, n=2, axis=0)).max(axis=0) / period**2
-
-
-def overlap_rmse(old: np.ndarray, new: np.ndarray) -> float:
-    """Root mean square of old tail minus new head on the ticks they share; both [n, joints]."""
-    old, new = _stream(old), _stream(new)
-    n = min(len(old), len(new))
-    return float(np.sqrt(np.mean((old[:n] - new[:n]) ** 2))) if n else math.nan
-
-
-def wilson(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson score interval of a proportion (95 % by default). (0, 1) without trials."""
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson score interval of a proportion, 95 %. (0, 1) without trials."""
     if not 0 <= successes <= trials:
         raise ValueError(f"expected 0 <= successes <= trials, found {successes} of {trials}")
     if trials == 0:
         return 0.0, 1.0
+    z = 1.959963984540054  # of the normal distribution, 97.5 %
     p, zz = successes / trials, z * z / trials
     centre = (p + zz / 2.0) / (1.0 + zz)
     half = z / (1.0 + zz) * math.sqrt(p * (1.0 - p) / trials + zz / (4.0 * trials))
@@ -140,12 +126,3 @@ def action_age(ages: Sequence[float], request_ids: Sequence[int]) -> ActionAge:
     first = np.concatenate([[0], change + 1])
     last = np.concatenate([change, [age.size - 1]])
     return ActionAge(float(age[first].mean()), float(age[last].mean()), percentiles(age))
-
-
-def longest_run(flags: Sequence[bool]) -> int:
-    """Length of the longest run of true, in ticks (longest underrun, say)."""
-    longest = current = 0
-    for flag in flags:
-        current = current + 1 if flag else 0
-        longest = max(longest, current)
-    return longest

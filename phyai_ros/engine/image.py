@@ -244,14 +244,14 @@ def _packed(
 
 
 # -- geometry ----------------------------------------------------------------------------------
-def pad_to_square(image: torch.Tensor, value: int = 0) -> torch.Tensor:
-    """Centred, the odd pixel at the bottom or right."""
+def pad_to_square(image: torch.Tensor) -> torch.Tensor:
+    """[..., H, W] centred in black, the odd pixel at the bottom or right."""
     h, w = image.shape[-2:]
     if h == w:
         return image
     side = max(h, w)
     top, left = (side - h) // 2, (side - w) // 2
-    return F.pad(image, (left, side - w - left, top, side - h - top), value=value)
+    return F.pad(image, (left, side - w - left, top, side - h - top))
 
 
 def centre_crop(image: torch.Tensor, height: int, width: int) -> torch.Tensor:

@@ -17,6 +17,8 @@ from rosbags.interfaces import (
 
 # What a publisher without one says (rmw's "infinite" duration), as rosbag2 writes it.
 _NEVER = QosTime(9223372036, 854775807)
+_DEPTH = 10
+"""Of a topic whose publishers told none."""
 
 
 def to_rosbags(offered: QoSProfile) -> Qos:
@@ -35,7 +37,7 @@ def to_rosbags(offered: QoSProfile) -> Qos:
     )
 
 
-def from_rosbags(profiles: Any, depth: int = 10) -> QoSProfile:
+def from_rosbags(profiles: Any) -> QoSProfile:
     """The profile with which a recorded topic is published again: reliable and lasting if any of
     its publishers was, which serves every subscriber that they served."""
     reliable = any(q.reliability == QosReliability.RELIABLE for q in profiles) or not profiles
@@ -43,7 +45,7 @@ def from_rosbags(profiles: Any, depth: int = 10) -> QoSProfile:
     known = [q.depth for q in profiles if q.history == QosHistory.KEEP_LAST and q.depth > 0]
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
-        depth=max(known, default=depth),
+        depth=max(known, default=_DEPTH),
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if lasting else DurabilityPolicy.VOLATILE,
     )

@@ -7,7 +7,6 @@ A ``Renderer`` belongs to the thread that made it: an OpenGL context is current 
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-_LOG = logging.getLogger(__name__)
 _BACKENDS = ("egl", "osmesa")
 
 

@@ -61,10 +61,9 @@ def target_colour(instruction: str) -> str:
     return named[0]
 
 
-def draw_instruction(rng: np.random.Generator, colour: str | None = None) -> tuple[str, str]:
-    """A random wording (and colour, unless given) -> (instruction, colour)."""
-    if colour is None:
-        colour = str(rng.choice(list(COLOURS)))
+def draw_instruction(rng: np.random.Generator) -> tuple[str, str]:
+    """A random wording and colour -> (instruction, colour)."""
+    colour = str(rng.choice(list(COLOURS)))
     return str(rng.choice(WORDINGS)).format(colour), colour
 
 

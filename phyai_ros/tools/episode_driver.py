@@ -17,6 +17,8 @@ from phyai_ros.nodes.holds import HELD
 from phyai_ros.tools.recorder import Recorder
 from phyai_ros.tools.recording import ACTING, Episode, Frame
 
+KEPT = 8
+"""Pictures of an episode that is over."""
 _FILMED = 12  # episodes whose pictures are kept, and as many failures besides
 _ANSWER = 10.0  # s, a service that is there
 _SERVICE = 15.0  # s, a service that is not there (yet)
@@ -164,8 +166,8 @@ def since(frames: Sequence[Frame], start: float) -> list[Frame]:
     return before[-1:] + [f for f in frames if f.time >= start]
 
 
-def thin(frames: list[Frame], keep: int = 8) -> list[Frame]:
-    """At most ``keep`` of ``frames``, evenly, the first and the last among them."""
-    if len(frames) <= keep:
+def thin(frames: list[Frame]) -> list[Frame]:
+    """At most ``KEPT`` of ``frames``, evenly, the first and the last among them."""
+    if len(frames) <= KEPT:
         return frames
-    return [frames[round(i * (len(frames) - 1) / (keep - 1))] for i in range(keep)]
+    return [frames[round(i * (len(frames) - 1) / (KEPT - 1))] for i in range(KEPT)]

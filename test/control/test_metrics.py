@@ -30,7 +30,6 @@ def test_true_jerk_is_the_third_derivative():
     t = np.arange(0, 1, 0.01)
     commands = (t**3)[:, None]
     np.testing.assert_allclose(metrics.true_jerk(commands, 0.01), 6.0, rtol=1e-6)
-    np.testing.assert_allclose(metrics.max_acceleration((t**2)[:, None], 0.01), [2.0], rtol=1e-6)
 
 
 def test_no_boundary_is_nan_and_a_wrong_one_is_refused():
@@ -65,8 +64,3 @@ def test_action_age_of_first_and_last_row():
     result = metrics.action_age([0.2, 0.3, 0.4, 0.1, 0.2], [1, 1, 1, 2, 2])
     assert result.first == pytest.approx(0.15)
     assert result.last == pytest.approx(0.3)
-
-
-def test_overlap_and_longest_run():
-    assert metrics.overlap_rmse(np.zeros((5, 2)), np.ones((3, 2))) == 1.0
-    assert metrics.longest_run([True, False, True, True, False]) == 2

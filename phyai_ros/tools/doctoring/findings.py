@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+_MOST_NAMES = 6
+
 
 class Level(Enum):
     """ERROR: it does not work so. WARNING: it works, worse than it could."""
@@ -35,7 +37,7 @@ def warning(stream: str, found: str, advice: str) -> Finding:
     return Finding(Level.WARNING, stream, found, advice)
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names for people, a long list cut short."""
-    shown = ", ".join(list(names)[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "") or "none"
+    shown, rest = ", ".join(names[:_MOST_NAMES]), len(names) - _MOST_NAMES
+    return shown + (f" and {rest} more" if rest > 0 else "") or "none"

@@ -133,14 +133,12 @@ def pattern(names: str, parameters: Mapping[str, Any]) -> str:
     return names.format(**{key: re.escape(str(value)) for key, value in parameters.items()})
 
 
-def round_of(
-    seed: int, number: int, robot: Robot, kinds: Sequence[Kind] = KINDS, *, calm: bool = False
-) -> list[Fault]:
+def round_of(seed: int, number: int, robot: Robot, *, calm: bool = False) -> list[Fault]:
     """Round ``number``: every kind once (per camera where it is about one), shuffled. calm: without
     the deadly ones. The same arguments give the same round."""
     random_ = random.Random(f"{seed}/{number}")
     faults = []
-    for kind in kinds:
+    for kind in KINDS:
         for camera in robot.cameras if kind.each_camera else [None]:
             # Drawn also where it is left out: a calm round differs by nothing else.
             parameters = kind.draw(random_, robot)

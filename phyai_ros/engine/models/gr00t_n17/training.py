@@ -35,7 +35,6 @@ def build(
     dtype: torch.dtype = torch.float32,
     *,
     seed: int = 0,
-    train: bool = True,
 ) -> GrootModel:
     """A model with random weights of the references' own distributions, trainable."""
     with shapes.only():
@@ -45,8 +44,8 @@ def build(
     with torch.no_grad():
         for module in model.modules():
             _initialise(module, generator)
-    model.requires_grad_(train)
-    return model.train(train)
+    model.requires_grad_(True)
+    return model.train()
 
 
 def _initialise(module: nn.Module, generator: torch.Generator) -> None:
