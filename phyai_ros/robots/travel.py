@@ -50,7 +50,7 @@ def problems(
         elif key == "state" and not _near(seen, FAR):
             lines.append(
                 f"{key}: {seen.name!r}: its limits {_range(seen.joint.position)} {unit} are "
-                f"{_range(seen.can)} to the checkpoint by joints.{seen.name} of {robot.source}; "
+                f"{_range(seen.can)} to the checkpoint by {robot.source}; "
                 f"training saw {_range(seen.saw)}, so wherever it stands no answer means anything: "
                 f"{_SHIFTED}"
             )
