@@ -21,6 +21,8 @@ _STATISTICS = {
     "quantile10": ("q10", "q90"),
 }
 MODES = ("identity", *_STATISTICS)
+STILL = 1e-4
+"""In robot units: a column that varied by less in training was one that never moved."""
 
 
 class Normaliser(Protocol):
@@ -30,6 +32,27 @@ class Normaliser(Protocol):
 
     def unnormalise(self, x: np.ndarray) -> np.ndarray: ...
 
+    def as_trained(self, x: np.ndarray) -> np.ndarray:
+        """``normalise`` of commands that a model shall agree with: a column that never moved in
+        training is where it was there. A command a hair's breadth beside it (a ramp's, a limit's,
+        rounding's) would be tens of thousands to the model."""
+        ...
+
+
+class _Seen:
+    """centre, spread: of what training saw of each column, in robot units, [dim] or more."""
+
+    def __init__(self, centre: np.ndarray, spread: np.ndarray):
+        self._centre, self._still = centre, spread < STILL
+
+    def normalise(self, x: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def as_trained(self, x: np.ndarray) -> np.ndarray:
+        width = x.shape[-1]
+        centre = self._centre[..., :width].astype(x.dtype)
+        return self.normalise(np.where(self._still[..., :width], centre, x))
+
 
 class Identity:
     """LeRobot's IDENTITY: numbers pass as they are."""
@@ -38,6 +61,9 @@ class Identity:
         return x
 
     def unnormalise(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def as_trained(self, x: np.ndarray) -> np.ndarray:
         return x
 
 
@@ -101,10 +127,11 @@ def _check_pair(names: tuple[str, str], first: np.ndarray, second: np.ndarray, w
     )
 
 
-class LeRobotMeanStd:
+class LeRobotMeanStd(_Seen):
     """lerobot MEAN_STD: (x - mean) / (std + eps); inverse x std + mean, without the epsilon."""
 
     def __init__(self, mean: np.ndarray, std: np.ndarray, eps: float = 1e-8):
+        super().__init__(mean, std)
         self.mean, self.std, self.denominator = mean, std, std + mean.dtype.type(eps)
 
     def normalise(self, x: np.ndarray) -> np.ndarray:
@@ -114,12 +141,13 @@ class LeRobotMeanStd:
         return x * self.std + self.mean
 
 
-class LeRobotRange:
+class LeRobotRange(_Seen):
     """lerobot MIN_MAX, QUANTILES and QUANTILE10: 2 (x - low) / (high - low) - 1, a zero range
     becoming eps. min_max halves before multiplying in its inverse, the quantiles after."""
 
     def __init__(self, low: np.ndarray, high: np.ndarray, *, halve_first: bool, eps: float = 1e-8):
         span = high - low
+        super().__init__(low + span / 2, span)
         self.low, self.halve_first = low, halve_first
         self.span = np.where(span == 0, span.dtype.type(eps), span)
 
@@ -132,11 +160,12 @@ class LeRobotRange:
         return (x + 1) * self.span / 2 + self.low
 
 
-class OpenPiMeanStd:
+class OpenPiMeanStd(_Seen):
     """openpi: (x - mean) / (std + 1e-6), inverse x (std + 1e-6) + mean. The inverse pads its
     statistics with mean 0 and std 1 to x's width; the forward one cuts them."""
 
     def __init__(self, mean: np.ndarray, std: np.ndarray):
+        super().__init__(mean, std)
         self.mean, self.std = mean, std
 
     def normalise(self, x: np.ndarray) -> np.ndarray:
@@ -150,11 +179,12 @@ class OpenPiMeanStd:
         return x * (std + 1e-6) + mean
 
 
-class OpenPiQuantile:
+class OpenPiQuantile(_Seen):
     """openpi: (x - q01) / (q99 - q01 + 1e-6) 2 - 1; columns beyond the statistics pass through
     the inverse unchanged."""
 
     def __init__(self, low: np.ndarray, high: np.ndarray):
+        super().__init__(low + (high - low) / 2, high - low)
         self.low, self.high = low, high
 
     def normalise(self, x: np.ndarray) -> np.ndarray:
@@ -187,6 +217,11 @@ class GrootRange:
         mapped = 2 * (x - low) / np.where(flat, span.dtype.type(1), span) - 1
         mapped = np.where(flat, mapped.dtype.type(0), mapped)
         return np.clip(mapped, -1, 1) if self.clip else mapped
+
+    def as_trained(self, x: np.ndarray) -> np.ndarray:
+        low, high = self._rows(x)
+        span = high - low
+        return self.normalise(np.where(span < STILL, low + span / 2, x).astype(x.dtype))
 
     def unnormalise(self, x: np.ndarray) -> np.ndarray:
         low, high = self._rows(x)

@@ -107,6 +107,37 @@ def test_a_column_that_never_moved_is_no_fault():
     normalize.statistics({"mean": [1.0], "std": [0.0]}, "mean_std", "stats.json")
 
 
+LOW = np.array([-1.0, 0.5, 0.0, 0.0], np.float32)
+HIGH = np.array([1.0, 0.5, 2e-10, 0.0], np.float32)  # a histogram leaves a constant this much
+WIDE = (LOW.astype(np.float64), HIGH.astype(np.float64))
+STEPS = (np.stack([LOW] * 5), np.stack([HIGH] * 5))
+
+
+@pytest.mark.parametrize(
+    ("normaliser", "stood"),
+    [
+        (normalize.LeRobotMeanStd(LOW, HIGH - LOW), [0.0, 0.0, 0.0]),
+        (normalize.LeRobotRange(LOW, HIGH, halve_first=True), [-1.0, 0.0, -1.0]),
+        (normalize.OpenPiMeanStd(WIDE[0], WIDE[1] - WIDE[0]), [0.0, 0.0, 0.0]),
+        (normalize.OpenPiQuantile(*WIDE), [-1.0, -1.0, -1.0]),
+        (normalize.GrootRange(LOW, HIGH, clip=False), [0.0, 0.0, 0.0]),
+        (normalize.GrootRange(*STEPS, clip=False), [0.0, 0.0, 0.0]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_commands_of_columns_that_never_moved_are_as_in_training(normaliser, stood):
+    """What the model was given there in training, however far a command is beside it."""
+    wide = isinstance(normaliser, (normalize.OpenPiMeanStd, normalize.OpenPiQuantile))
+    beside = np.repeat(LOW[None], 3, axis=0).astype(float if wide else np.float32)
+    beside += 3e-4
+    found = normaliser.as_trained(beside)
+    assert found.dtype == beside.dtype
+    np.testing.assert_allclose(found[:, 1:], [stood] * 3, atol=1e-3)
+    np.testing.assert_array_equal(found[:, 0], normaliser.normalise(beside)[:, 0])
+    # to the model those would be numbers that it never saw
+    assert isinstance(normaliser, normalize.GrootRange) or normaliser.normalise(beside).max() > 100
+
+
 def test_cases_are_all_covered(arrays):
     """A new array in the fixture must not pass unread."""
     known = ("stats.", "lerobot.", "openpi.", "groot", "state_raw", "action_normalised")

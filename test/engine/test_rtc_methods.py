@@ -1,6 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """rtc_vjp against an explicit Jacobian, rtc_trained's row-wise time, and both through a policy."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +9,14 @@ import pi_cases
 import pytest
 import torch
 from golden import GOLDEN, needs_golden, relative_error, tensors
+from safetensors.torch import load_file, save_file
 from test_pi_batch import noise, observations
 
 from phyai_ros.engine import rtc, solver
 from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import Guidance, PolicyError
+from phyai_ros.tools import check_inputs
 
 
 def toy(dtype=torch.float64):
@@ -144,6 +147,40 @@ def test_columns_of_no_robot_agree_with_zeros(policy):
     assert relative_error(found, expected[0]) < 1e-5
     padding = found[:3, spec.action_dim :]
     assert padding.abs().max() < 0.2 * x[0, :3, spec.action_dim :].abs().max()
+
+
+@needs_golden
+@pytest.mark.parametrize("method", ["rtc_identity", "rtc_vjp", "seam"])
+@pytest.mark.parametrize("fixture", ["pi0", "pi05", "smolvla", "pi05_openpi"])
+def test_a_column_that_never_moved_in_training_pulls_at_nothing(tmp_path, fixture, method):
+    """Commands beside its one value, a ramp's say, were tens of thousands to the model, and all
+    other columns went anywhere."""
+    directory = pi_cases.copy(fixture, tmp_path)
+    freeze(directory, column=2)
+    policy = load_policy(directory)
+    (seen,) = check_inputs.observations(policy.spec, 1)
+    x = torch.randn(policy.noise_shape(1), generator=torch.Generator().manual_seed(0))
+    rows = policy.infer(seen, x + 0.1).actions[: policy.spec.horizon - 2]
+    beside = rows.copy()
+    beside[:, 2] += 3e-4
+    on, off = (policy.infer(seen, x, Guidance(r, 2, method, 3)).actions for r in (rows, beside))
+    np.testing.assert_allclose(off, on, rtol=0, atol=1e-5)
+    assert np.abs(on - policy.infer(seen, x).actions).max() > 1e-3
+
+
+def freeze(directory, column):
+    """One column of the actions has one value in all statistics."""
+    for path in directory.glob("policy_*.safetensors"):
+        found = load_file(path)
+        for name, values in found.items():
+            if name.startswith("action.") and values.ndim == 1 and len(values) > column:
+                values[column] = 0.0 if name.endswith("std") else 0.25
+        save_file(found, path)
+    for path in directory.glob("assets/*/norm_stats.json"):
+        content = json.loads(path.read_text())
+        for name, values in content["norm_stats"]["actions"].items():
+            values[column] = 0.0 if name == "std" else 0.25
+        path.write_text(json.dumps(content))
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ class Vectors:
         """The inverse of ``decode``: float32 [rows, width], zero in the padding."""
         raw = np.asarray(actions, np.float32) - self._offset(observation)
         out = np.zeros((len(raw), width), np.float32)
-        out[:, : self.action_dim] = self._action.normalise(raw)
+        out[:, : self.action_dim] = self._action.as_trained(raw)
         return out
 
     def _offset(self, observation: Observation) -> np.ndarray:

@@ -96,7 +96,7 @@ class Codec:
                 reference = raw[group.reference]
                 part = rotation.difference(part, reference) if group.pose else part - reference
             free = GrootRange(group.normaliser.low, group.normaliser.high, clip=False)
-            out[:, group.columns] = free.normalise(part.astype(np.float32))
+            out[:, group.columns] = free.as_trained(part.astype(np.float32))
         return out
 
 

@@ -228,7 +228,7 @@ class FlowAdapter:
 
     def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
         raw = np.asarray(actions).astype(self.transforms.dtype)
-        normalised = self.transforms.action.normalise(raw - self._offset(observation, raw.dtype))
+        normalised = self.transforms.action.as_trained(raw - self._offset(observation, raw.dtype))
         out = np.zeros((len(actions), self.spec.model_action_dim), np.float32)
         out[:, : self.spec.action_dim] = normalised
         return out
