@@ -70,7 +70,7 @@ inline float rsqrt_(float x) { return 1.0f / sqrtf(x); }
 inline u32 larger(u32 a, u32 b) {
   return std::max(a & 0xffff, b & 0xffff) | std::max(a >> 16, b >> 16) << 16;
 }
-inline u32 pack4(float a, float b, float c, float d) {
+inline u32 pack_e4m3(float a, float b, float c, float d) {
   return gpu::e4m3(a) | gpu::e4m3(b) << 8 | gpu::e4m3(c) << 16 | gpu::e4m3(d) << 24;
 }
 inline u32 pack_e5m2(float a, float b, float c, float d) {
@@ -79,8 +79,6 @@ inline u32 pack_e5m2(float a, float b, float c, float d) {
 inline u32 upper4(u32 ab, u32 cd) {
   return (ab >> 8 & 255) | (ab >> 24) << 8 | (cd >> 8 & 255) << 16 | (cd >> 24) << 24;
 }
-inline void copy16(u32 to, const void* from) { memcpy(gpu::at(*gpu::now->block, to), from, 16); }
-inline void copies_done() {}
 inline float exp2_(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 inline u32 shared_of(const void* p) { return (u32)((u8*)p - gpu::now->block->memory) + gpu::kBase; }

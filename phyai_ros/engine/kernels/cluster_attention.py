@@ -22,7 +22,7 @@ from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.fragments import ROWS, from_fragments, into_fragments
 
 _RANKS, _OWN, _FEWEST, _MOST = 8, 64, 64, 160
-_FILES = ("hopper.cuh", "e4m3.cuh", "cluster_attention.cu")
+_FILES = ("hopper.cuh", "e4m3.cuh", "softmax.cuh", "ranks.cuh", "cluster_attention.cu")
 LONGEST_PREFIX = (_RANKS - 1) * _MOST
 
 

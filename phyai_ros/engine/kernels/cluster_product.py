@@ -33,7 +33,10 @@ from phyai_ros.engine.quantize import QuantizedWeight, widened
 _NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
 _ACTIVATIONS = {"": 0, "gelu_tanh": 1, "silu": 2}
-_FILES = ("hopper.cuh", "join.cuh", "e4m3.cuh", "cluster_product.cu")
+_FILES = (
+    "hopper.cuh", "join.cuh", "e4m3.cuh", "cluster.cuh", "cluster_epilogue.cuh",
+    "cluster_product.cu",
+)  # fmt: skip
 _SHARED = 228 * 1024
 """Bytes of shared memory of a multiprocessor. A block takes one KB more than it asks for."""
 

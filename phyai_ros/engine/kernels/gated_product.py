@@ -20,7 +20,7 @@ from phyai_ros.engine.kernels._tiles import evens_map, lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.quantize import E4M3, E5M2, QuantizedRows, QuantizedWeight
 
-_FILES = ("hopper.cuh", "warpgroups.cuh", "gated_product.cu")
+_FILES = ("hopper.cuh", "warpgroups.cuh", "e4m3.cuh", "gated_product.cu")
 _THREADS, _READERS, _LINE, _MOST_COLUMNS, _MOST_PLACES = 384, 2, 128, 208, 6
 _MOST_SCALED = 200
 """Columns of E4M3 where 16 bits are left: beside the sums of 208 of them the scales would spill."""

@@ -24,7 +24,7 @@ from phyai_ros.engine.kernels.fragments import COPY, ROWS, from_fragments, into_
 _BOX = 64
 """Keys that the copy engine brings at once."""
 MOST_KEYS = 512
-_FILES = ("hopper.cuh", "head.cuh", "head_queries.cuh", "head_attention.cu")
+_FILES = ("hopper.cuh", "softmax.cuh", "head.cuh", "head_queries.cuh", "head_attention.cu")
 
 
 class _Given(ctypes.Structure):

@@ -20,7 +20,7 @@ _D, _TILE = 64, 64
 _GROUPS = 5
 """Tiles of a block at most: as many warpgroups of 96 registers have room on a multiprocessor."""
 _STAGES = 5
-_FILES = ("hopper.cuh", "many_attention.cu")
+_FILES = ("hopper.cuh", "softmax.cuh", "many_attention.cu")
 
 
 class _Given(ctypes.Structure):

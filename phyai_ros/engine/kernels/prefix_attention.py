@@ -20,7 +20,7 @@ from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.attention import score_scale
 
-_FILES = ("hopper.cuh", "warpgroups.cuh", "prefix_attention.cu")
+_FILES = ("hopper.cuh", "warpgroups.cuh", "softmax.cuh", "prefix.cuh", "prefix_attention.cu")
 _D, _ROWS, _KEYS, _PLACES, _RANKS, _THREADS = 256, 128, 64, 5, 2, 384
 _MASK_WORDS = 64
 _SHARED = (_ROWS + _PLACES * _KEYS) * _D * 2 + 2048 + _MASK_WORDS * 4 + 16 + 16 * _PLACES

@@ -17,7 +17,7 @@ from phyai_ros.engine.kernels._wgmma import product
 from phyai_ros.engine.kernels.attention import reference, score_scale
 
 __all__ = ["Form", "fits", "forms", "fused", "reference"]
-_FILES = ("hopper.cuh", "warpgroups.cuh", "tower_attention.cu")
+_FILES = ("hopper.cuh", "warpgroups.cuh", "softmax.cuh", "tower_attention.cu")
 _ROWS, _STEP = 64, 128
 """Queries of a warpgroup, and its keys at a time."""
 _SHARES, _CLUSTER = 2, 2

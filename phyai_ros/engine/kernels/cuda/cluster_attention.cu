@@ -11,59 +11,6 @@
 // query sees no own key but its own; LEAVES: 1 where what it leaves is E5M2 (``e4m3.cuh``); LATE: 1
 // where the next launch may start behind the products of the keys alone.
 
-#ifndef ALONE
-#define ALONE 0
-#endif
-#define RANKS 8
-#define LAST (RANKS - 1)
-#define OWN 64           // keys of the chunk, at most
-#define STEPS (D / 16)   // of 16 columns: a lane's 16 bytes of fragments
-#define BOXES (D / 64)   // of 64 columns, as the copy engine brings them
-#define OWNED (STEPS < RANKS ? 1 : STEPS / RANKS)  // steps of an owner
-#define OWNERS (STEPS / OWNED)
-
-// Shared memory. What others leave here, and then weights, take the place of the prefix's keys.
-#define RECEIVED_BYTES (RANKS * OWNED * 2048)
-#define STATISTICS_BYTES (RANKS * 512)
-#define JOIN_BYTES (RECEIVED_BYTES + STATISTICS_BYTES)
-#define PREFIX_BYTES (KEYS * D * 2)
-#define WEIGHT_BYTES ((KEYS + 63) / 64 * 8192)
-#define OWN_BYTES (OWN * D * 2)
-#define MOST(a, b) ((a) > (b) ? (a) : (b))
-#define PREFIX_VALUES MOST(PREFIX_BYTES, JOIN_BYTES + WEIGHT_BYTES)
-#define BARS MOST(PREFIX_VALUES + PREFIX_BYTES, JOIN_BYTES + 2 * OWN_BYTES + 8192)
-
-static_assert(D == 64 || D == 128 || D == 256, "whole boxes and owners");
-static_assert(KEYS % 16 == 0 && KEYS >= 64 && KEYS <= 160, "keys a rank");
-
-struct Given {
-  TensorMap prefix_keys, prefix_values;  // [at, D], boxes of KEYS rows
-  TensorMap own_keys, own_values;        // [rows, D], boxes of OWN rows
-  const u16* q;                          // fragments of HEADS D columns
-  u16* out;                              // the same, or LEAVES; rows both missing are not written
-  const u8* exists;                      // [at + rows], which keys there are
-  u32 at, rows;
-  float scale;  // D^-0.5 log2(e)
-};
-
-struct Block {
-  u32 tid, lane, rank, head, memory;  // memory: where shared memory begins
-  bool live;                          // one of this thread's rows is a query
-  DEV u32 box() const { return rank * OWNED / 4; }  // that an owner's columns are in
-  DEV u32 received() const { return memory; }
-  DEV u32 statistics() const { return memory + RECEIVED_BYTES; }
-  DEV u32 keys_there() const { return memory + BARS; }
-  DEV u32 values_there() const { return memory + BARS + 8; }
-  DEV u32 told() const { return memory + BARS + 16; }
-  DEV u32 joined(u32 k) const { return memory + BARS + 24 + k * 8; }
-};
-
-DEV void fetch(u32 to, const TensorMap* map, u32 keys, u32 row, u32 bar) {
-  bar_expect(bar, keys * D * 2);
-#pragma unroll
-  for (u32 i = 0; i < BOXES; i++) fetch_box(to + i * keys * 128, map, i * 64, row, bar);
-}
-
 // Where scores begin: minus infinity for a key that does not exist, of those from `first` on.
 template <int N>
 DEV void begin(float (&s)[N / 2], const u8* exists, u32 first, u32 end, u32 lane) {
@@ -126,14 +73,7 @@ DEV void attend(const Block& b, const Given& g, float (&s)[N / 2], u8* memory, u
 #pragma unroll
   for (int i = 0; i < N / 16; i++) {
     u32 p[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      const float* two = s + i * 8 + e * 2;
-      float one = exp2_(two[0] * g.scale - shift[e & 1]);
-      float other = exp2_(two[1] * g.scale - shift[e & 1]);
-      sum[e & 1] += one + other;
-      p[e] = pack(one, other);
-    }
+    weigh(p, s + i * 8, s + i * 8 + 4, g.scale, shift, sum);
     u32 piece = (i & 3) * 2 + (b.lane >> 4);
     put_tiles(weights + (i >> 2) * 8192 + row * 128 + ((piece ^ (row & 7)) << 4), p);
   }

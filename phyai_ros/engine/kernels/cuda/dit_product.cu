@@ -48,8 +48,8 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
     for (u32 i = 0; i < GROUPS * PIECES; i++) bar_init(there + i * 8, 1);
     bars_made();
 #pragma unroll
-    for (u32 i = 0; i < GROUPS * PIECES; i++) {  // the warpgroups' first pieces first
-      u32 at = i % GROUPS * PIECES + i / GROUPS;
+    for (u32 i = 0; i < GROUPS * PIECES; i++) {
+      u32 at = piece_at(i);
       bar_expect(there + at * 8, PIECE_BYTES);
       fetch_box(weights + at * PIECE_BYTES, &g.weights, (block * GROUPS * PIECES + at) * PIECE, first,
                 there + at * 8);
@@ -104,14 +104,7 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 #endif
     bar_wait(there + at * 8, 0);
     products_begin();
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const u64 weight = further(matrix, piece * PIECE_BYTES + i * 32);
-      if (piece + i == 0)
-        product_anew(sum, operands[0], weight);
-      else
-        product(sum, operands[piece * 4 + i], weight);
-    }
+    multiply_piece(sum, operands, matrix, piece);
     products_commit();
   }
 #if PART
@@ -154,21 +147,11 @@ extern "C" __global__ void __maxnreg__(REGISTERS) dit_product(const __grid_const
 
   // Inside the cluster: to the owners.
   float own[OWN][4];
-#pragma unroll
-  for (u32 owner = 0; owner < BLOCKS; owner++) {
-    if (owner == block) {
-#pragma unroll
-      for (u32 j = 0; j < OWN; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) own[j][e] = part[owner][j][e];
-    } else if (live) {
-      u32 bar = remote(joined, owner);
-      put_part(part[owner], received, group, block, owner, tid, bar);
+  to_owners(own, part, received, joined, group, block, tid, live, [&](u32 owner, u32 bar) {
 #if PART
-      if (q == 0) put_async4(remote(share_at, owner), share, bar);
+    if (q == 0) put_async4(remote(share_at, owner), share, bar);
 #endif
-    }
-  }
+  });
   if (!live) return;
 #if RESIDUAL
   Float4 old[OWN];

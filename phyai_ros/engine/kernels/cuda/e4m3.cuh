@@ -1,6 +1,7 @@
 // Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 //
-// A product's first operand in 8 bits, made from fragments in registers, for weights in E4M3.
+// Numbers of 8 bits, and a product's first operand of them, made from fragments in registers, for
+// weights in E4M3.
 //
 // In E4M3 (``dit_product.cu``), that is ``narrow`` with factors: of each of its two rows a thread
 // divides what its warpgroup has by a power of two, so that the largest comes to 128 to 256, far from
@@ -8,21 +9,27 @@
 // takes four neighbours from a lane where fragments have two and two, 8 apart: the order of the depth
 // is another (``e4m3.ordered``), which a sum does not see.
 
+// To the nearest, or the largest; the first in the lowest byte.
+#define PACK4(kind)                                  \
+  "{ .reg .b16 low, high;\n"                         \
+  "cvt.rn.satfinite." kind "x2.f32 low, %2, %1;\n"   \
+  "cvt.rn.satfinite." kind "x2.f32 high, %4, %3;\n"  \
+  "mov.b32 %0, {low, high}; }"
+DEV u32 pack_e4m3(float a, float b, float c, float d) {
+  u32 p;
+  asm(PACK4("e4m3") : "=r"(p) : "f"(a), "f"(b), "f"(c), "f"(d));
+  return p;
+}
+DEV u32 pack_e5m2(float a, float b, float c, float d) {
+  u32 p;
+  asm(PACK4("e5m2") : "=r"(p) : "f"(a), "f"(b), "f"(c), "f"(d));
+  return p;
+}
+
 DEV u32 larger(u32 a, u32 b) {
   u32 d;
   asm("max.u16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
-}
-// The first in the lowest byte.
-DEV u32 pack4(float a, float b, float c, float d) {
-  u32 p;
-  asm("{ .reg .b16 low, high;\n"
-      "cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
-      "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
-      "mov.b32 %0, {low, high}; }"
-      : "=r"(p)
-      : "f"(a), "f"(b), "f"(c), "f"(d));
-  return p;
 }
 
 // What each row is multiplied by to be E4M3, and what to come back.
@@ -52,8 +59,8 @@ DEV void narrow(const u32 (&first)[4], const u32 (&second)[4], u32 (&to)[4],
     for (int h = 0; h < 2; h++) {
       const u32* a = i ? second : first;
       Float2 one = unpack(a[h]), other = unpack(a[2 + h]);
-      to[i * 2 + h] = pack4(one.v[0] * factor[h], one.v[1] * factor[h], other.v[0] * factor[h],
-                            other.v[1] * factor[h]);
+      to[i * 2 + h] = pack_e4m3(one.v[0] * factor[h], one.v[1] * factor[h], other.v[0] * factor[h],
+                                other.v[1] * factor[h]);
     }
 }
 

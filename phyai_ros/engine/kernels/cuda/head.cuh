@@ -12,7 +12,6 @@
 #define WEIGHTS (2 * SIDE_BYTES)  // behind keys and values
 #define BARS (WEIGHTS + WIDTH * 128)
 #define DEPTH (WIDTH / 16 / WARPS)  // steps of a warp's share
-#define COPY 0.015625f              // what the stream's copy was multiplied by, as in cluster_product.cu
 
 static_assert(D % 16 == 0 && D <= 64, "a head is one box");
 static_assert(PREFIX % 64 == 0 && OWN % 64 == 0 && KEYS > 0, "each warp has whole steps");

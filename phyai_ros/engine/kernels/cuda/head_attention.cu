@@ -129,14 +129,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
 #pragma unroll
   for (u32 j = 0; j < SHARE / 16; j++) {
     u32 p[4];
-#pragma unroll
-    for (u32 e = 0; e < 4; e++) {
-      const float* two = s[j * 2 + (e >> 1)] + (e & 1) * 2;
-      float one = exp2_(two[0] * g.scale - shift[e & 1]);
-      float other = exp2_(two[1] * g.scale - shift[e & 1]);
-      sum[e & 1] += one + other;
-      p[e] = pack(one, other);
-    }
+    weigh(p, s[j * 2], s[j * 2 + 1], g.scale, shift, sum);
 #pragma unroll
     for (u32 i = 0; i < STEPS; i++) {
       u32 b[4], key = first + j * 16 + (which & 1) * 8 + (lane & 7);

@@ -1,7 +1,8 @@
 // Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels for Hopper are written with; put in front of each source. BF16: 1 where values of
-// 16 bits are bfloat16, else float16. PDL: 1 where a kernel may start before the one in front ends.
+// What the kernels for Hopper are written with; put in front of each source. Defined outside: BF16, 1
+// where values of 16 bits are bfloat16, else float16; PDL, 1 where a kernel may start before the one in
+// front ends.
 //
 // Orders of 64 rows. Lane 4 r + q of warp w of a warpgroup has rows 16 w + r and 16 w + r + 8; of 8
 // columns it has 2 q and 2 q + 1.
@@ -14,12 +15,6 @@ typedef unsigned long long u64;
 typedef unsigned short u16;
 typedef unsigned char u8;
 
-#ifndef BF16
-#define BF16 0
-#endif
-#ifndef PDL
-#define PDL 1
-#endif
 #define DEV __device__ __forceinline__
 
 struct alignas(64) TensorMap {
@@ -103,11 +98,6 @@ DEV u32 shared_of(const void* p) {
   asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p));
   return a;
 }
-// 16 bytes from global memory; there for this thread behind copies_done.
-DEV void copy16(u32 to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-DEV void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // Four 8 x 8 matrices of 16 bits, a lane the address of a row of one.
 DEV void load_matrices(u32 (&to)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -287,8 +277,13 @@ DEV void hold(float (&sum)[Count]) {
 #pragma unroll
   for (int i = 0; i < Count; i++) asm volatile("" : "+f"(sum[i])::"memory");
 }
+// The compiler may not make this later.
+DEV void made(u32& word) { asm volatile("" : "+r"(word)); }
 
 // -- rows in their orders ----------------------------------------------------------------------------
+// Of the residual stream, float32, norms read a copy in 16 bits, times this: far from overflow, also
+// once it is multiplied by a norm's scale.
+#define COPY 0.015625f
 // A thread's share of the 8 columns from `column` on.
 DEV Float4* group_at(float* x, u32 column, u32 tid) { return (Float4*)x + (column >> 3) * 128 + tid; }
 DEV const Float4* group_at(const float* x, u32 column, u32 tid) {

@@ -45,6 +45,25 @@ DEV void load_share(u32 (&a)[STEPS][4], const Word4* in, u32 rank, u32 tid, bool
   }
 }
 
+// The i-th of a block's pieces in the order in which they are asked for: the warpgroups' first pieces
+// first.
+DEV constexpr u32 piece_at(u32 i) { return i % GROUPS * PIECES + i / GROUPS; }
+
+// sum += operands weights^T of one piece of a warpgroup's share, whose weights are `matrix`; the first
+// one sets the sum.
+template <int Operands>
+DEV void multiply_piece(float (&sum)[COLUMNS / 2], const u32 (&operands)[Operands][4], u64 matrix,
+                        int piece) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const u64 weight = further(matrix, piece * PIECE_BYTES + i * 32);
+    if (piece + i == 0)
+      product_anew(sum, operands[0], weight);
+    else
+      product(sum, operands[piece * 4 + i], weight);
+  }
+}
+
 // Where one warpgroup of a block leaves another's columns: where its own weights, now used, were.
 DEV u32 left_at(u32 from, u32 to) {
   return from * SHARE_BYTES + (to < from ? to : to - 1) * LEFT_BYTES;
@@ -101,6 +120,25 @@ DEV void put_part(const float (&part)[OWN][4], u32 received, u32 group, u32 bloc
   u32 to = remote(received + group * RECEIVED_BYTES, owner) + (from * OWN * 128 + tid) * 16;
 #pragma unroll
   for (u32 j = 0; j < OWN; j++) put_async4(to + j * 2048, part[j], bar);
+}
+// A block's sums to those that finish them: this block's own stay, the others go where they belong.
+// beside(owner, its barrier): what else goes there.
+template <typename Beside>
+DEV void to_owners(float (&own)[OWN][4], const Part& part, u32 received, u32 joined, u32 group,
+                   u32 block, u32 tid, bool live, Beside beside) {
+#pragma unroll
+  for (u32 owner = 0; owner < BLOCKS; owner++) {
+    if (owner == block) {
+#pragma unroll
+      for (u32 j = 0; j < OWN; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) own[j][e] = part[owner][j][e];
+    } else if (live) {
+      const u32 bar = remote(joined, owner);
+      put_part(part[owner], received, group, block, owner, tid, bar);
+      beside(owner, bar);
+    }
+  }
 }
 DEV void add_received(float (&own)[OWN][4], const u8* received, u32 tid) {
 #pragma unroll

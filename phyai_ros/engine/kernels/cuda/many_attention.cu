@@ -123,15 +123,7 @@ extern "C" __global__ void __launch_bounds__(GROUPS * 128, 1)
     }
     u32 p[4][4];
 #pragma unroll
-    for (u32 i = 0; i < 4; i++)
-#pragma unroll
-      for (u32 e = 0; e < 4; e++) {
-        const float* two = s + i * 8 + e * 2;
-        float one = exp2_(two[0] * g.scale - shift[e & 1]);
-        float other = exp2_(two[1] * g.scale - shift[e & 1]);
-        sum[e & 1] += one + other;
-        p[i][e] = pack(one, other);
-      }
+    for (u32 i = 0; i < 4; i++) weigh(p[i], s + i * 8, s + i * 8 + 4, g.scale, shift, sum);
     products_begin();
 #pragma unroll
     for (u32 i = 0; i < 4; i++)  // a box is 64 columns wide: there is no next one

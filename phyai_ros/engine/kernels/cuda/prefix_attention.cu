@@ -14,80 +14,7 @@
 // from shared memory each time, beside the keys); TURNS: 1 where the warpgroups take turns in asking
 // for products.
 
-#define D 256
-#define STEPS (D / 16)   // of 16 columns
-#define BOXES (D / 64)   // of 64 columns, as the copy engine brings them
-#define ROWS (READERS * 64)
-#define KEYS 64  // of a tile: two words of a mask
-#define PLACES 5
-#define KEY_STEPS (KEYS / 16)
-#define MASK_WORDS 64
-// What a row's largest score may grow by, as a power of two, before its sum is scaled anew.
-#define SLACK 8.0f
-
-#define QUERY_BOX (ROWS * 128)
-#define QUERY_BYTES (BOXES * QUERY_BOX)  // later another block's sums, 64 rows in float32
-#define KEY_BOX (KEYS * 128)
-#define TILE_BYTES (BOXES * KEY_BOX)
-#define STATISTICS (QUERY_BYTES + PLACES * TILE_BYTES)
-#define STATISTICS_BYTES (WARPGROUP * 16)
-#define MASKS (STATISTICS + STATISTICS_BYTES)
-#define BARS (MASKS + MASK_WORDS * 4)
-
-static_assert(QUERY_BYTES == 64 * D * 4, "sums take the queries' place");
-static_assert(HELD <= 8, "registers");
-
-struct Given {
-  TensorMap q;           // [requests x rows, D], boxes of ROWS rows
-  TensorMap key, value;  // [requests x keys, D], boxes of KEYS rows
-  u16* out;              // as q
-  const u8* exists;      // [requests, keys], which there are; null: all
-  u32 rows, keys, half;  // of a request; half: keys of the first block, a multiple of 16
-  u32 tiles;             // of rows, of a request
-  float scale;           // D^-0.5 log2(e)
-};
-
-struct Block {
-  u32 memory, rank, item, tile;
-  DEV u32 place(u32 i) const { return memory + QUERY_BYTES + i * TILE_BYTES; }
-  DEV u32 queries_there() const { return memory + BARS; }
-  DEV u32 joined() const { return memory + BARS + 8; }
-  DEV u32 full(u32 i) const { return memory + BARS + 16 + i * 16; }
-  DEV u32 empty(u32 i) const { return full(i) + 8; }
-};
-
-DEV void bring(const Block& b, const Given& g, u32 tiles) {
-  others_done();
-  bar_expect(b.queries_there(), QUERY_BYTES);
-#pragma unroll
-  for (u32 i = 0; i < BOXES; i++)
-    fetch_box(b.memory + i * QUERY_BOX, &g.q, i * 64, b.item * g.rows + b.tile * ROWS,
-              b.queries_there());
-  Ring<PLACES> ring;
-  const u32 first = b.item * g.keys + b.rank * g.half;
-  auto tile = [&](const TensorMap* map, u32 which) {
-    bar_wait(b.empty(ring.place), ring.parity ^ 1);
-    bar_expect(b.full(ring.place), TILE_BYTES);
-#pragma unroll
-    for (u32 i = 0; i < BOXES; i++)
-      fetch_box(b.place(ring.place) + i * KEY_BOX, map, i * 64, first + which * KEYS,
-                b.full(ring.place));
-    ring.next();
-  };
-  tile(&g.key, 0);
-  for (u32 j = 1; j < tiles; j++) {
-    tile(&g.key, j);
-    tile(&g.value, j - 1);
-  }
-  tile(&g.value, tiles - 1);
-}
-
-// What a warpgroup keeps of its 64 rows; of rows r and r + 8 where there are two.
-struct Sums {
-  float y[D / 2] = {};                          // not yet divided
-  float top[2] = {-infinity(), -infinity()};    // the scale of y, as a power of two
-  float total[2] = {};                          // this lane's share
-};
+typedef RowSums<D> Sums;
 
 // Scores in place of probabilities, which begin at `top`. -> whether y is to be scaled by fade.
 DEV bool probabilities(float (&s)[KEYS / 2], Sums& sums, float (&fade)[2], const u32* mask,
@@ -108,16 +35,9 @@ DEV bool probabilities(float (&s)[KEYS / 2], Sums& sums, float (&fade)[2], const
     for (u32 i = 0; i < 16; i++)
       part[w][(i >> 1) & 1] = fmaxf(part[w][(i >> 1) & 1], s[w * 16 + i]);
   }
-  bool grown = false;
+  const bool grown = sums.rise(part, scale, fade);
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    const float top = quad_max(fmaxf(part[0][h], part[1][h])) * scale;
-    fade[h] = 1.0f;
-    if (top > sums.top[h] + SLACK) {
-      fade[h] = exp2_(sums.top[h] - top);
-      sums.top[h] = top;
-      grown = true;
-    }
     shift[h] = sums.top[h] == -infinity() ? 0.0f : sums.top[h];
   }
 #pragma unroll
@@ -129,20 +49,8 @@ DEV bool probabilities(float (&s)[KEYS / 2], Sums& sums, float (&fade)[2], const
       one = exp2_(one * scale - shift[h]);
       part[w][h] = i == h * 2 ? one : part[w][h] + one;
     }
-#pragma unroll
-  for (int h = 0; h < 2; h++)
-    sums.total[h] = sums.total[h] * fade[h] + (part[0][h] + part[1][h]);
+  sums.add(part, fade);
   return __any_sync(~0u, grown);
-}
-// As a product takes them. They are made here, not where a product is asked for.
-DEV void packed(u32 (&p)[KEY_STEPS][4], const float (&s)[KEYS / 2]) {
-#pragma unroll
-  for (int i = 0; i < KEY_STEPS; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      p[i][e] = pack(s[i * 8 + e * 2], s[i * 8 + e * 2 + 1]);
-      made(p[i][e]);
-    }
 }
 
 template <int steps>
@@ -270,17 +178,11 @@ DEV void attend(const Block& b, const Given& g, u8* memory, u32 tiles, u32 count
     read(keys);
     hold(s);
     bool grown = probabilities(s, sums, fade, masks + j * (KEYS / 32), g.scale, quad);
-    // The values came long ago. But the assembler would wait for their products first and make the
-    // probabilities then, were there not a wait that depends on these: no total is below zero, and
-    // the queries came before.
-    const bool below = sums.total[0] + sums.total[1] < 0.0f;
-    bar_wait(below ? b.queries_there() : b.full(values), below ? 0 : parity);
+    sums.wait_behind(b.queries_there(), b.full(values), parity);
     products_wait();
     read(values);
     hold(sums.y);
-    if (grown)
-#pragma unroll
-      for (u32 i = 0; i < D / 2; i++) sums.y[i] *= fade[(i >> 1) & 1];
+    if (grown) sums.scale(fade);
     packed(p, s);
   }
   cluster_arrive_relaxed();  // the other block's sums may take the queries' place

@@ -36,8 +36,6 @@
 #define GIVEN_AT (ROWS_AT + WARPGROUPS * 4 * ROWS_BYTES)
 #define GIVEN_BYTES ((D / 8 + 1) * 128 * 8)
 #define BARS (GIVEN_AT + WARPGROUPS * GIVEN_BYTES)
-// What a row's largest score may grow by, as a power of two, before its sums are scaled anew.
-#define SLACK 8.0f
 
 static_assert(D % 8 == 0 && D >= 48 && D <= 80, "one step of columns beyond the first box at most");
 static_assert(KEYS % (64 * GROUPS * CLUSTER) == 0 && KEYS % (STEP * SHARES) == 0, "whole tiles");
@@ -51,12 +49,7 @@ struct Given {
   float scale;  // D^-0.5 log2(e)
 };
 
-// What a lane keeps of rows r and r + 8.
-struct Sums {
-  float y[D / 2] = {};                        // not yet divided
-  float top[2] = {-infinity(), -infinity()};  // the scale of y, as a power of two
-  float total[2] = {};                        // this lane's share
-};
+typedef RowSums<D> Sums;
 
 // Scores in place of their exponentials, which begin at `top`. -> whether y is to be scaled by fade.
 DEV bool exponentials(float (&s)[STEP / 2], Sums& sums, float (&fade)[2], float scale) {
@@ -66,16 +59,9 @@ DEV bool exponentials(float (&s)[STEP / 2], Sums& sums, float (&fade)[2], float 
     float& high = part[i >> 2 & 1][i >> 1 & 1];
     high = i < 8 && !(i & 1) ? s[i] : fmaxf(high, s[i]);
   }
-  bool grown = false;
+  const bool grown = sums.rise(part, scale, fade);
 #pragma unroll
   for (u32 h = 0; h < 2; h++) {
-    const float top = quad_max(fmaxf(part[0][h], part[1][h])) * scale;
-    fade[h] = 1.0f;
-    if (top > sums.top[h] + SLACK) {
-      fade[h] = exp2_(sums.top[h] - top);
-      sums.top[h] = top;
-      grown = true;
-    }
     shift[h] = sums.top[h];
   }
 #pragma unroll
@@ -85,9 +71,7 @@ DEV bool exponentials(float (&s)[STEP / 2], Sums& sums, float (&fade)[2], float 
     s[i] = exp2_(s[i] * scale - shift[h]);
     sum = i < 8 && !(i & 1) ? s[i] : sum + s[i];
   }
-#pragma unroll
-  for (u32 h = 0; h < 2; h++)
-    sums.total[h] = sums.total[h] * fade[h] + (part[0][h] + part[1][h]);
+  sums.add(part, fade);
   return __any_sync(~0u, grown);
 }
 
@@ -245,27 +229,16 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1)
       products_wait_but<0>();
     hold(now);
     const bool grown = exponentials(now, sums, fade, g.scale);
-    // The assembler would wait for the last values first and make the exponentials then, were there
-    // not a wait that depends on these: no total is below zero, and the queries came before.
-    const bool below = sums.total[0] + sums.total[1] < 0.0f;
-    bar_wait(below ? queries_there : values_there(share * MINE + j), 0);
+    sums.wait_behind(queries_there, values_there(share * MINE + j), 0);
     if (j > 0) {
       if (j + 1 < MINE)
         products_wait_but<1>();
       else
         products_wait_but<0>();
       hold(sums.y);
-      if (grown)
-#pragma unroll
-        for (u32 i = 0; i < D / 2; i++) sums.y[i] *= fade[i >> 1 & 1];
+      if (grown) sums.scale(fade);
     }
-#pragma unroll
-    for (u32 i = 0; i < STEP / 16; i++)
-#pragma unroll
-      for (u32 e = 0; e < 4; e++) {
-        p[i][e] = pack(now[i * 8 + e * 2], now[i * 8 + e * 2 + 1]);
-        made(p[i][e]);
-      }
+    packed(p, now);
     const u32 values = start + VALUES_AT + (share * MINE + j) * VALUE_BYTES;
     products_begin();
 #pragma unroll

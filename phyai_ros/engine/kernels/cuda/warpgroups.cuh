@@ -46,18 +46,6 @@ DEV void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"
 // What this thread wrote into shared memory is there for the copy engine.
 DEV void written_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// To the nearest E5M2, or the largest; the first in the lowest byte.
-DEV u32 pack_e5m2(float a, float b, float c, float d) {
-  u32 p;
-  asm("{ .reg .b16 low, high;\n"
-      "cvt.rn.satfinite.e5m2x2.f32 low, %2, %1;\n"
-      "cvt.rn.satfinite.e5m2x2.f32 high, %4, %3;\n"
-      "mov.b32 %0, {low, high}; }"
-      : "=r"(p)
-      : "f"(a), "f"(b), "f"(c), "f"(d));
-  return p;
-}
-
 // 8 x 8 matrices of 16 bits into shared memory, transposed: what a lane has of one is (r, 2 q) and
 // (r, 2 q + 1), lane 8 m + i has the address of column i of the m-th.
 template <int count>
@@ -90,9 +78,6 @@ DEV void exchange(u32 (&w)[4], u32 quad) {
   swap(w[0], w[2], 2);
   swap(w[1], w[3], 2);
 }
-
-// The compiler may not make this later.
-DEV void made(u32& word) { asm volatile("" : "+r"(word)); }
 
 // The places of a ring in the order they are filled and read.
 template <int places>
