@@ -27,6 +27,7 @@ from phyai_ros.engine.kernels.fragments import (
     from_groups,
     mean_square,
 )
+from phyai_ros.engine.kernels.joined import Shares
 from phyai_ros.engine.kernels.skinny_linear import activate
 from phyai_ros.engine.quantize import QuantizedWeight, widened
 
@@ -45,7 +46,7 @@ Weight = Any
 
 
 @dataclass(frozen=True)
-class Form:
+class Form(Shares):
     """What is compiled into a kernel.
 
     n, k: of W [n, k]; without a norm k may be more than W has, as if columns of zeros followed.
@@ -81,14 +82,6 @@ class Form:
     most: int = 0
 
     @property
-    def ranks(self) -> int:
-        return self.blocks * self.groups
-
-    @property
-    def depth(self) -> int:
-        return self.k // self.ranks
-
-    @property
     def paired(self) -> bool:
         """Whether a column goes with one of the other half."""
         return self.epilogue in ("rope", "gated")
@@ -96,7 +89,7 @@ class Form:
     def fits(self) -> bool:
         packed = (self.heads + 2 * self.kv) * self.d
         return (
-            self.k % ((128 if self.fp8 else 64) * self.ranks) == 0
+            self.whole()
             and self.n % (2 * self.half) == 0
             and self.half % 8 == 0
             and (self.epilogue != "rope" or (self.n == packed and self.d // 2 % self.half == 0))

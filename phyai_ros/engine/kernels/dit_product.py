@@ -24,6 +24,7 @@ from phyai_ros.engine.kernels.fragments import (
     into_fragments,
     into_groups,
 )
+from phyai_ros.engine.kernels.joined import Shares
 from phyai_ros.engine.kernels.skinny_linear import activate
 from phyai_ros.engine.quantize import QuantizedWeight, widened
 
@@ -34,7 +35,7 @@ _DEEPEST = 512
 
 
 @dataclass(frozen=True)
-class Form:
+class Form(Shares):
     """What is compiled into a kernel.
 
     n, k: of W [n, k]. blocks of a cluster, of ``groups`` warpgroups each, share the depth of
@@ -59,21 +60,13 @@ class Form:
     fp8: bool = False
 
     @property
-    def ranks(self) -> int:
-        return self.blocks * self.groups
-
-    @property
-    def depth(self) -> int:
-        return self.k // self.ranks
-
-    @property
     def own(self) -> int:
         """Columns that a warpgroup finishes: those of a statistic of x."""
         return self.columns // self.ranks
 
     def fits(self) -> bool:
         return (
-            self.k % ((128 if self.fp8 else 64) * self.ranks) == 0
+            self.whole()
             and self.n % self.columns == 0
             and self.columns % (8 * self.ranks) == 0
             and self.columns <= 256
