@@ -119,8 +119,7 @@ KERNELS = {
          "SCALED": True, "BIASED": True, "NORM": True, "STEP": 64, "SHARE": 256},
     ),
     "regroup": (
-        regroup.regroup_kernel, {"copy_ptr": HALF},
-        {"INTO": True, "SCALED": True, "SHARE": 2.0**-6},
+        regroup.regroup_kernel, {"copy_ptr": HALF}, {"SCALED": True, "SHARE": 2.0**-6},
     ),
     "row_linear": (
         row_linear.row_linear_kernel, {}, {"WIDE": 1024, "COLUMNS": 4, "HAS_BIAS": True,

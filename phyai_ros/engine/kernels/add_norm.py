@@ -67,6 +67,29 @@ def reference(
 
 
 @jit
+def summed(
+    parts_ptr, row, rows, width, at, inside, BLOCK: tl.constexpr, PARTS: tl.constexpr
+):  # fmt: skip
+    """A row of parts [PARTS, rows, width], added; float32 [BLOCK]."""
+    total = tl.zeros([BLOCK], tl.float32)
+    for part in tl.static_range(PARTS):
+        here = parts_ptr + part * rows * width + row * width + at
+        total += tl.load(here, mask=inside, other=0.0).to(tl.float32)
+    return total
+
+
+@jit
+def normed(x, inside, width, eps, RMS: tl.constexpr):
+    """norm(x) of a row [BLOCK], float32, zero where it is not ``inside``: by its root mean square,
+    or by mean and standard deviation."""
+    if RMS:
+        return x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
+    else:
+        centred = tl.where(inside, x - tl.sum(x, 0) / width, 0.0)
+        return centred * tl.rsqrt(tl.sum(centred * centred, 0) / width + eps)
+
+
+@jit
 def add_norm_kernel(
     x_ptr, branch_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
     pick_ptr, start_ptr, order_ptr, ahead_ptr, rows, width, starts, orders,
@@ -104,10 +127,7 @@ def add_norm_kernel(
     if not HAS_START:
         x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
     if PARTS > 0:
-        branch = tl.zeros([BLOCK], tl.float32)
-        for part in tl.static_range(PARTS):
-            here = branch_ptr + part * rows * width + row * width + at
-            branch += tl.load(here, mask=inside, other=0.0).to(tl.float32)
+        branch = summed(branch_ptr, row, rows, width, at, inside, BLOCK, PARTS)
         if HAS_BIAS:
             branch += bias
         if HAS_GATE:
@@ -117,11 +137,7 @@ def add_norm_kernel(
         tl.store(x_ptr + row * width + at, x, mask=inside)
     if PDL and SHARE > 0:
         ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
-    if RMS:
-        h = x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
-    else:
-        centred = tl.where(inside, x - tl.sum(x, 0) / width, 0.0)
-        h = centred * tl.rsqrt(tl.sum(centred * centred, 0) / width + eps)
+    h = normed(x, inside, width, eps, RMS)
     if HAS_SCALE:
         h *= scale
     if HAS_SHIFT:

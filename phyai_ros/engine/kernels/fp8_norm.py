@@ -12,6 +12,7 @@ import torch
 
 from phyai_ros.engine.kernels import add_norm
 from phyai_ros.engine.kernels._triton import jit, power_of_two, tl
+from phyai_ros.engine.kernels.add_norm import normed, summed
 from phyai_ros.engine.kernels.ahead import Ahead, ask
 from phyai_ros.engine.kernels.fp8_rows import Product, _factors, _quantise
 from phyai_ros.engine.quantize import E4M3, QuantizedRows, quantize_rows
@@ -77,10 +78,7 @@ def fp8_norm_kernel(
     if not HAS_START:
         x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
     if PARTS > 0:
-        branch = tl.zeros([BLOCK], tl.float32)
-        for part in tl.static_range(PARTS):
-            here = branch_ptr + part * rows * width + row * width + at
-            branch += tl.load(here, mask=inside, other=0.0).to(tl.float32)
+        branch = summed(branch_ptr, row, rows, width, at, inside, BLOCK, PARTS)
         if SCALED:
             branch *= columns
         if HAS_ROWS:
@@ -94,11 +92,7 @@ def fp8_norm_kernel(
         tl.store(x_ptr + row * width + at, x, mask=inside)
     if PDL and SHARE > 0:
         ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
-    if RMS:
-        h = x * tl.rsqrt(tl.sum(x * x, 0) / width + eps)
-    else:
-        centred = tl.where(inside, x - tl.sum(x, 0) / width, 0.0)
-        h = centred * tl.rsqrt(tl.sum(centred * centred, 0) / width + eps)
+    h = normed(x, inside, width, eps, RMS)
     if HAS_SCALE:
         h *= scale
     if HAS_SHIFT:

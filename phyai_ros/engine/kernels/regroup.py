@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""A residual stream into the order, the copy and the squares that ``cluster_product`` reads, and
-back; each in one launch."""
+"""A residual stream into the order, the copy and the squares that ``cluster_product`` reads, in one
+launch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ def reference_into(x: torch.Tensor, dtype: torch.dtype, scale: torch.Tensor | No
     )
 
 
-reference_from = fragments.from_groups
-
-
 @jit
 def group_at(row, column):
     """Where groups hold a row's column."""
@@ -45,7 +42,7 @@ def fragment_at(at):
 @jit
 def regroup_kernel(
     rows_ptr, groups_ptr, copy_ptr, squares_ptr, scale_ptr, rows, width,
-    INTO: tl.constexpr, SCALED: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
+    SCALED: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * 512 + tl.arange(0, 512)  # a group
     if PDL:
@@ -56,19 +53,15 @@ def regroup_kernel(
     inside = row < rows
     if PDL:
         tl.extra.cuda.gdc_wait()
-    if INTO:
-        x = tl.load(rows_ptr + row * width + column, mask=inside, other=0.0)
-        tl.store(groups_ptr + i, x)
-        x *= SHARE
-        squares = tl.sum(tl.sum(tl.reshape(x * x, (32, 4, 2, 2)), 3), 1)
-        at = tl.arange(0, 32)[:, None] * 2 + tl.arange(0, 2)[None, :]
-        tl.store(squares_ptr + tl.program_id(0) * 64 + at, squares)
-        if SCALED:
-            x *= tl.load(scale_ptr + column)
-        tl.store(copy_ptr + fragment_at(i), x.to(copy_ptr.dtype.element_ty))
-    else:
-        x = tl.load(groups_ptr + i, mask=inside, other=0.0)
-        tl.store(rows_ptr + row * width + column, x, mask=inside)
+    x = tl.load(rows_ptr + row * width + column, mask=inside, other=0.0)
+    tl.store(groups_ptr + i, x)
+    x *= SHARE
+    squares = tl.sum(tl.sum(tl.reshape(x * x, (32, 4, 2, 2)), 3), 1)
+    at = tl.arange(0, 32)[:, None] * 2 + tl.arange(0, 2)[None, :]
+    tl.store(squares_ptr + tl.program_id(0) * 64 + at, squares)
+    if SCALED:
+        x *= tl.load(scale_ptr + column)
+    tl.store(copy_ptr + fragment_at(i), x.to(copy_ptr.dtype.element_ty))
 
 
 def empty_into(width: int, dtype: torch.dtype, like: torch.Tensor) -> Into:
@@ -87,24 +80,9 @@ def fused_into(
     """``reference_into``; x and scale contiguous, float32."""
     rows, width = x.shape
     made = empty_into(width, dtype, x)
-    _launch(x, *made, scale, rows, width, True, dependent)
-    return made
-
-
-def fused_from(x: torch.Tensor, rows: int, *, dependent: bool = False) -> torch.Tensor:
-    """``reference_from``; float32."""
-    width = len(x) * 8
-    out = torch.empty(rows, width, dtype=x.dtype, device=x.device)
-    _launch(out, x, x, x, None, rows, width, False, dependent)
-    return out
-
-
-def _launch(
-    plain: torch.Tensor, groups: torch.Tensor, copy: torch.Tensor, squares: torch.Tensor,
-    scale: torch.Tensor | None, rows: int, width: int, into: bool, dependent: bool,
-) -> None:  # fmt: skip
     options = {"launch_pdl": True} if dependent else {}
     regroup_kernel[(width // 8,)](
-        plain, groups, copy, squares, plain if scale is None else scale, rows, width,
-        INTO=into, SCALED=scale is not None, SHARE=COPY, PDL=dependent, num_warps=4, **options,
+        x, *made, x if scale is None else scale, rows, width,
+        SCALED=scale is not None, SHARE=COPY, PDL=dependent, num_warps=4, **options,
     )  # fmt: skip
+    return made
