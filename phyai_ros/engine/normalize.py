@@ -247,11 +247,9 @@ def lerobot(
     return LeRobotRange(first, second, halve_first=mode == "min_max", eps=eps)
 
 
-def openpi(
-    stats: Mapping[str, object], where: str, *, quantiles: bool, dim: int | None = None
-) -> Normaliser:
+def openpi(stats: Mapping[str, object], where: str, *, quantiles: bool) -> Normaliser:
     """openpi's normaliser; its norm_stats.json holds float64."""
     mode = "quantiles" if quantiles else "mean_std"
     wide = {k: np.asarray(v) for k, v in stats.items() if v is not None}
-    first, second = statistics(wide, mode, where, dim)
+    first, second = statistics(wide, mode, where)
     return OpenPiQuantile(first, second) if quantiles else OpenPiMeanStd(first, second)
