@@ -97,7 +97,8 @@ class Guard:
         self._back: list[float] | None = None
 
     def start(self, measured: Sequence[float] | np.ndarray) -> None:
-        """Begin (again) from where the arm is, standing still."""
+        """Begin (again) from where the arm is, standing still. measured: [joints], robot units.
+        Raises ValueError for any other shape and for what is not finite."""
         position = np.array(measured, dtype=np.float64)
         if position.shape != (len(self.limits.names),) or not np.isfinite(position).all():
             raise ValueError(

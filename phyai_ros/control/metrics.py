@@ -30,7 +30,8 @@ def _boundaries(boundaries: Sequence[int], ticks: int) -> np.ndarray:
 
 
 def chunk_discontinuity(commands: np.ndarray, boundaries: Sequence[int]) -> float:
-    """Mean over boundaries b of ||a_b - a_(b-1)||; b: first row of each new chunk. NaN if none."""
+    """Mean over boundaries b of ||a_b - a_(b-1)||, in the units of commands [ticks, joints]; b:
+    first row of each new chunk. NaN if none."""
     a = _stream(commands)
     b = _boundaries(boundaries, len(a))
     b = b[b >= 1]

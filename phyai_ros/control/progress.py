@@ -36,7 +36,7 @@ class Progress:
         self._tick = tick
 
     def mark(self, command: np.ndarray | None) -> None:
-        """The command of the tick just entered, None when it executes no action."""
+        """command: [joints], of the tick just entered; None when it executes no action."""
         self._executing = command is not None
         if command is None:
             self._sent.clear()

@@ -32,6 +32,7 @@ class Ramp:
         self._ticks = 0
 
     def start(self, base: np.ndarray, row: np.ndarray, tick: int) -> None:
+        """base: where the arm stands; row: the plan's at ``tick``. Both [joints], robot units."""
         self._ticks = int(np.ceil(np.max(np.abs(row - base) / self._speed)))
         self._base, self._first = base, tick
 
@@ -39,6 +40,7 @@ class Ramp:
         return self._base is not None and tick < self._first + self._ticks - 1
 
     def blend(self, row: np.ndarray, tick: int) -> np.ndarray:
+        """row [joints] of the plan at ``tick`` -> what is commanded instead."""
         if self._base is None:
             return row
         share = (tick - self._first + 1) / max(self._ticks, 1)

@@ -23,9 +23,10 @@ _CPU = torch.device("cpu")
 
 # -- OpenCV ------------------------------------------------------------------------------------
 def cv2_area(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """OpenCV's INTER_AREA: the mean over each target pixel's area in float32, rounded to even.
-    Enlarging in either direction is its linear interpolation in 11-bit fixed point, with
-    area-aligned coordinates. Equal to it, pixel for pixel."""
+    """image uint8 [..., H, W] -> [..., height, width]. OpenCV's INTER_AREA: the mean over each
+    target pixel's area in float32, rounded to even. Enlarging in either direction is its linear
+    interpolation in 11-bit fixed point, with area-aligned coordinates. Equal to it, pixel for
+    pixel."""
     h, w = image.shape[-2:]
     if (h, w) == (height, width):
         return image
@@ -139,8 +140,9 @@ _PIL_BITS = 32 - 8 - 2
 def torchvision_resize(
     image: torch.Tensor, height: int, width: int, mode: str = "bicubic"
 ) -> torch.Tensor:
-    """torchvision's resize of a uint8 tensor with antialiasing, bicubic or bilinear: torch's own
-    integer kernel on the CPU, the same arithmetic elsewhere. Equal to it, pixel for pixel."""
+    """image uint8 [..., 3, H, W] -> [..., 3, height, width]. torchvision's resize with
+    antialiasing, bicubic or bilinear: torch's own integer kernel on the CPU, the same arithmetic
+    elsewhere. Equal to it, pixel for pixel."""
     if image.device == _CPU and tuple(image.shape[-2:]) != (height, width):
         batched = image.reshape(-1, *image.shape[-3:])
         out = F.interpolate(
@@ -151,7 +153,8 @@ def torchvision_resize(
 
 
 def pil_bilinear(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Pillow's BILINEAR (a triangle as wide as the scale). Equal to it, pixel for pixel."""
+    """image uint8 [..., H, W] -> [..., height, width]. Pillow's BILINEAR (a triangle as wide as the
+    scale). Equal to it, pixel for pixel."""
     return _fixed(image, height, width, lambda *sizes: (*pil_taps(*sizes, image.device), _PIL_BITS))
 
 
@@ -255,7 +258,7 @@ def pad_to_square(image: torch.Tensor) -> torch.Tensor:
 
 
 def centre_crop(image: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """The window whose offset is floored."""
+    """image [..., H, W] -> the window [..., height, width] whose offset is floored."""
     h, w = image.shape[-2:]
     top, left = max(0, (h - height) // 2), max(0, (w - width) // 2)
     return image[..., top : top + height, left : left + width]

@@ -84,14 +84,15 @@ class NoiseSchedule:
         return self.signal[t], self.signal[after] if after >= 0 else torch.tensor(1.0)
 
     def clean(self, x: torch.Tensor, output: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-        """The network's output -> the clean sample it stands for, clipped."""
+        """The network's output for x, both [B, horizon, dim] -> the clean sample it stands for,
+        clipped. level: [], the share of the signal's variance in x."""
         if self.prediction == "epsilon":
             noise_scale, signal_scale = float((1 - level) ** 0.5), float(level**0.5)
             output = (x - noise_scale * output) / signal_scale
         return output if self.clip is None else output.clamp(-self.clip, self.clip)
 
     def noise(self, x: torch.Tensor, output: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-        """The network's output -> the noise it stands for."""
+        """As ``clean``: the noise it stands for."""
         if self.prediction == "epsilon":
             return output
         return (x - float(level**0.5) * output) / float((1 - level) ** 0.5)

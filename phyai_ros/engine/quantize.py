@@ -276,7 +276,7 @@ def quantized(model: object) -> bool:
 def widened(
     weight: torch.Tensor | QuantizedWeight, dtype: torch.dtype = torch.float32
 ) -> torch.Tensor:
-    """What a weight stands for, as a plain tensor."""
+    """What a weight [N, K] stands for, as a plain tensor of ``dtype``."""
     return weight.dequantize(dtype) if isinstance(weight, QuantizedWeight) else weight.to(dtype)
 
 

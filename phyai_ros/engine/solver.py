@@ -49,7 +49,8 @@ class Guide(Protocol):
 
 
 Solver = Callable[[Predict, torch.Tensor, int, "Guide | None"], torch.Tensor]
-"""(predict, noise, steps, guide) -> actions."""
+"""(predict, noise, steps, guide) -> actions, of the noise's shape [B, horizon, dim] but where it
+holds more than the start (``noise_schedule.Ddpm``)."""
 
 
 def flow_forward(

@@ -37,6 +37,7 @@ def form(weight: torch.Tensor) -> Form | None:
 
 
 def fits(weight: torch.Tensor) -> bool:
+    """Whether the kernels were written for W [width, hidden] of this dtype."""
     return weight.dtype == torch.float32 and form(weight) is not None
 
 

@@ -37,6 +37,7 @@ def lines(depth: int) -> int:
 
 
 def activate(x: torch.Tensor, name: str) -> torch.Tensor:
+    """Each element of x; name: "gelu_tanh", "relu", "silu", or "" for none."""
     if name == "gelu_tanh":
         return F.gelu(x, approximate="tanh")
     if name == "relu":

@@ -43,22 +43,23 @@ _SOME_GATED = (
 
 
 def is_some(x: torch.Tensor) -> bool:
-    """Of rows whose products are offered in parts and gated, by us and for Hopper."""
+    """Whether x [M, K] has a number of rows whose products are offered in parts and gated, by us
+    and for Hopper."""
     return SKINNY < len(x) <= _SOME
 
 
 def whole_for(x: torch.Tensor) -> list[Tile]:
-    """For x W^T."""
+    """Tiles for x [M, K] W^T in one piece; none for many rows."""
     return [t for t in TILES if t.splits == 1] if len(x) <= SKINNY else []
 
 
 def parts_for(x: torch.Tensor) -> tuple[Tile, ...]:
-    """For x W^T in parts."""
+    """Tiles for x [M, K] W^T in parts, which its reader adds."""
     return TILES if len(x) <= SKINNY else _SOME_TILES if is_some(x) else ()
 
 
 def gated_for(x: torch.Tensor) -> tuple[Tile, ...]:
-    """For activation(x G^T) (x U^T)."""
+    """Tiles for activation(x G^T) (x U^T), x [M, K]."""
     return GATED_TILES if len(x) <= SKINNY else _SOME_GATED if is_some(x) else ()
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Normalisation layers, plain torch."""
+"""Normalisation layers, plain torch, over the last axis: x [..., width], weights [width]."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ def resize(images: torch.Tensor, height: int, width: int) -> torch.Tensor:
 
 
 def centre_crop(images: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """The central window; half a pixel of offset rounds to even."""
+    """images [..., H, W] -> the central window [..., height, width]; half a pixel of offset rounds
+    to even."""
     top = round((images.shape[-2] - height) / 2)
     left = round((images.shape[-1] - width) / 2)
     return images[..., top : top + height, left : left + width]
