@@ -14,7 +14,7 @@ class RtcVjp(Guide):
     estimate is pulled back through the model, v + w(tau) (W (Y - x1))^T d x1 / d x with
     x1 = x + (1 - tau) v(x). Costs a backward pass a step.
 
-    target: Y [B, horizon, dim], normalised. weights: W, broadcast to it; 0 where Y is padding.
+    target: Y [B, horizon, dim], normalised. weights: W, broadcast to it; 0 in rows that Y lacks.
     limit: cap of w(tau); None = the number of steps.
     """
 

@@ -153,7 +153,7 @@ class RtcIdentity(Guide):
     """Real-time chunking with LeRobot's identity Jacobian: the velocity is pulled so that the
     denoised estimate agrees with the left-over chunk, v + w(tau) W (Y - (x + (1 - tau) v)).
 
-    target: Y [B, horizon, dim], normalised. weights: W, broadcast to it; 0 where Y is padding.
+    target: Y [B, horizon, dim], normalised. weights: W, broadcast to it; 0 in rows that Y lacks.
     limit: cap of w(tau); None = the number of steps, where one step replaces a row in full.
     """
 
