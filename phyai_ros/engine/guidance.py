@@ -74,8 +74,8 @@ def _identity_weights(
     guidance: Sequence[Guidance | None], shape: tuple[int, ...], adapter: GuidableAdapter
 ) -> torch.Tensor:
     """W: 1 on committed rows, falling to 0 at horizon - execution_horizon or where the left-over
-    ends. Where any column agrees, those that the robot does not have agree with the zeros that the
-    model was trained to give there, as LeRobot has it."""
+    ends. Where any column agrees, those that the robot does not have agree with zero, as LeRobot
+    has it, if the model was trained to give zeros there."""
     horizon = shape[1]
     weights = torch.zeros(shape)
     for i, wish in enumerate(guidance):
@@ -84,7 +84,7 @@ def _identity_weights(
             end = max(wish.committed, min(horizon - wish.execution_horizon, rows))
             row = solver.prefix_weights(wish.committed, end, horizon)
             columns = _columns(wish, adapter)
-            padding = columns.amax().expand(shape[2] - len(columns))
+            padding = columns.amax().expand(shape[2] - len(columns)) * adapter.zeros_behind
             weights[i] = row[:, None] * torch.cat((columns, padding))
     return weights
 

@@ -9,10 +9,11 @@ import pi_cases
 import pytest
 import torch
 from golden import GOLDEN, needs_golden, relative_error, tensors
+from gr00t_case import load_e2e
 from safetensors.torch import load_file, save_file
 from test_pi_batch import noise, observations
 
-from phyai_ros.engine import rtc, solver
+from phyai_ros.engine import guidance, rtc, solver
 from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.policy import load_policy
 from phyai_ros.engine.types import Guidance, PolicyError
@@ -147,6 +148,19 @@ def test_columns_of_no_robot_agree_with_zeros(policy):
     assert relative_error(found, expected[0]) < 1e-5
     padding = found[:3, spec.action_dim :]
     assert padding.abs().max() < 0.2 * x[0, :3, spec.action_dim :].abs().max()
+
+
+@needs_golden
+@pytest.mark.parametrize("method", ["rtc_identity", "rtc_vjp"])
+def test_columns_of_no_robot_are_left_free_where_training_left_them_out(method):
+    """GR00T's loss has a mask: what it answers there is nothing that zeros are the wish of."""
+    policy, seen, _ = load_e2e("e2e0")
+    dim = policy.spec.action_dim
+    assert dim < policy.spec.model_action_dim
+    asked = wish(policy, seen, method)
+    guide = guidance.guide([asked], [seen], policy.adapter, torch.device("cpu"))
+    assert guide.weights[0, :3, :dim].min() == 1
+    assert not guide.weights[..., dim:].any()
 
 
 @needs_golden

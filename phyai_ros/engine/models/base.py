@@ -117,7 +117,13 @@ class StagedAdapter(Adapter, Protocol):
 
 
 class GuidableAdapter(Adapter, Protocol):
-    """An adapter whose ``spec.guidance_methods`` is not empty."""
+    """An adapter whose ``spec.guidance_methods`` is not empty.
+
+    zeros_behind: whether the columns of the model that the checkpoint does not use were trained to
+    be zero, so that guidance may hold them there.
+    """
+
+    zeros_behind: bool
 
     def encode(self, actions: np.ndarray, observation: Observation) -> np.ndarray:
         """The inverse of ``decode``: [rows, action_dim], robot units, absolute -> float32

@@ -73,6 +73,7 @@ class GrootAdapter:
     """One embodiment of a checkpoint. ``model`` is set by ``load``."""
 
     solver = "flow_forward"
+    zeros_behind = False  # the loss leaves them out
 
     def __init__(
         self,

@@ -78,6 +78,7 @@ class FlowAdapter:
     """pi0 and pi0.5, of either ecosystem."""
 
     solver = "flow_backward"
+    zeros_behind = True
 
     def __init__(self, spec: PolicySpec, model: FlowPolicy, transforms: Transforms):
         self.spec = spec

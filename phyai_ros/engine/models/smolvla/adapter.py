@@ -47,6 +47,7 @@ class SmolVlaAdapter:
     around LeRobot's empty ones too, and are seen."""
 
     solver = "flow_backward"
+    zeros_behind = True
 
     def __init__(
         self,
