@@ -140,6 +140,8 @@ def test_a_state_wider_than_its_groups_is_seen_whole(tmp_path, clip):
     policy = load_policy(root)
     assert policy.spec.state_names[6:] == ("observation.state.0", "observation.state.1")
     assert policy.spec.action_dim == narrow.spec.action_dim
+    assert policy.spec.state[0].statistics
+    assert not policy.spec.state[-1].statistics  # nobody measured it
     whole = replace(observation, state=np.append(observation.state, [0.25, 3.0]))
     (state,) = policy.adapter.prepare([whole]).state[:, 0]
     np.testing.assert_allclose(state[6:8], [-0.5, 1.0 if clip else 5.0], atol=1e-6)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phyai_ros.engine.models.gr00t_n17 import rotation
-from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars
+from phyai_ros.engine.models.gr00t_n17.sidecars import MEASURED, Sidecars
 from phyai_ros.engine.normalize import GrootRange, numbers, statistics
 from phyai_ros.engine.types import FeatureSpec, PolicyError
 
@@ -137,7 +137,8 @@ def _state_groups(sidecars: Sidecars) -> tuple[Group, ...]:
         low, high = statistics(entry, mode, where, size)
         if low.ndim != 1:
             raise PolicyError(f"{where}: expected {size} numbers, found shape {list(low.shape)}")
-        spec = FeatureSpec(name, size, mode, False, _arrays(entry, where))
+        known = _arrays(entry, where) if entry.get(MEASURED, True) else {}
+        spec = FeatureSpec(name, size, mode, False, known)
         normaliser = GrootRange(low, high, clip=sidecars.clip_outliers)
         groups.append(Group(spec, slice(at, at + size), normaliser))
         at += size

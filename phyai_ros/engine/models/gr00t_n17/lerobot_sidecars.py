@@ -16,7 +16,7 @@ from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.fields import flag
 from phyai_ros.engine.models.gr00t_n17.codec import size_of
-from phyai_ros.engine.models.gr00t_n17.sidecars import PUBLISHED_IDS, Sidecars, choose
+from phyai_ros.engine.models.gr00t_n17.sidecars import MEASURED, PUBLISHED_IDS, Sidecars, choose
 from phyai_ros.engine.models.lerobot import ACTION, STATE, Layout, Step, read_layout
 from phyai_ros.engine.types import PolicyError
 
@@ -144,7 +144,7 @@ def _add_rest_of_state(
     if rest < 1 or feature.shape[0] == layout.config.get("max_state_dim", 132):
         return
     low, high = [0.0] * rest, [1.0] * rest
-    entry = {"min": low, "max": high, "q01": low, "q99": high}
+    entry = {"min": low, "max": high, "q01": low, "q99": high, MEASURED: False}
     modality["state"] = {**modality["state"], "modality_keys": [*keys, STATE]}
     statistics["state"] = {**groups, STATE: entry}
 

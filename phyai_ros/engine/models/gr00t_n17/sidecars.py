@@ -37,6 +37,10 @@ PUBLISHED_IDS = {
 """Weight rows of the published checkpoint's embodiments, for tags that a sidecar does not name."""
 
 
+MEASURED = "measured"
+"""Of a group's statistics: false where the range that normalises it tells nothing of the data."""
+
+
 @dataclass(frozen=True)
 class Sidecars:
     """embodiment: the chosen tag; embodiments: all that could be. embodiment_id: its weight row.
