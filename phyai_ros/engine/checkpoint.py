@@ -23,9 +23,9 @@ from phyai_ros.engine import weights
 from phyai_ros.engine.files import (
     check_inside,
     checkpoints_below,
-    is_lfs_pointer,
     is_own_file,
     read_json,
+    unreadable,
 )
 from phyai_ros.engine.types import PolicyError
 from phyai_ros.engine.weights import Dtype, Rename, Rows, near
@@ -209,11 +209,7 @@ def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
-        if is_lfs_pointer(path):
-            raise PolicyError(
-                f"{path}: a Git LFS pointer, not the weights: fetch them with git lfs pull"
-            ) from None
-        raise PolicyError(f"{path}: not a readable safetensors file ({error})") from None
+        raise unreadable(path, error) from None
 
 
 def _text(name: Any) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,24 @@ def checkpoints_below(root: Path) -> list[Path]:
     found, level = list[Path](), [root]
     for _ in range(_LEVELS):
         level = sorted(d for folder in level for d in _folders(folder))[:_MOST_FOLDERS]
-        found += [d for d in level if (d / "config.json").is_file() and _has_weights(d)]
+        # Not Path.is_file, which raises where a folder may not be entered.
+        found += [d for d in level if os.path.isfile(d / "config.json") and _has_weights(d)]
     return found[-_MOST_SHOWN:]
 
 
-def is_lfs_pointer(path: Path) -> bool:
-    """Whether a file was cloned without its content."""
+def unreadable(path: Path, error: Exception) -> PolicyError:
+    """What is said of a safetensors file that reading failed of with ``error``: often it was cloned
+    without its content."""
     try:
         with path.open("rb") as file:
-            return file.read(len(_LFS)) == _LFS
+            pointer = file.read(len(_LFS)) == _LFS
     except OSError:
-        return False
+        pointer = False
+    if pointer:
+        return PolicyError(
+            f"{path}: a Git LFS pointer, not the file itself: fetch it with git lfs pull"
+        )
+    return PolicyError(f"{path}: not readable as safetensors: {error}")
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 
 import io
 import json
+import os
 import shutil
 
 import pytest
@@ -70,6 +71,22 @@ def test_a_training_runs_folder_is_answered_with_the_checkpoints_below(root, tmp
     assert str(caught.value).endswith(f"below it there are {one}, {last}")
     with pytest.raises(PolicyError, match=rf"there is {last}$"):
         Checkpoint(run / "checkpoints" / "last")
+
+
+def test_a_folder_that_may_not_be_entered_holds_no_checkpoint(root, monkeypatch):
+    """A disk's lost+found, to all but root."""
+    closed = root / "lost+found"
+    closed.mkdir()
+    (root / "config.json").unlink()
+    stat = os.stat
+
+    def refused(path, **options):
+        if str(path).startswith(f"{closed}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    refuse(root, r"config.json: missing")
 
 
 def test_a_file_that_was_cloned_without_its_content_says_how_to_get_it(root):
@@ -140,7 +157,7 @@ def test_a_shard_outside_the_directory_is_refused(root, way):
 def test_truncated_shard(root):
     path = root / "model-00001-of-00002.safetensors"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    refuse(root, r"model-00001-of-00002.safetensors: not a readable safetensors file")
+    refuse(root, r"model-00001-of-00002.safetensors: not readable as safetensors")
 
 
 def test_missing_and_unexpected_keys(root):

@@ -86,6 +86,11 @@ def _truncate_statistics_file(directory: Path) -> None:
     file.write_bytes(file.read_bytes()[:100])
 
 
+def _point_at_statistics_file(directory: Path) -> None:
+    file = directory / "policy_preprocessor_step_3_normalizer_processor.safetensors"
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n")
+
+
 def _statistics(directory: Path, change) -> None:
     file = directory / "policy_preprocessor_step_3_normalizer_processor.safetensors"
     tensors = load_file(file)
@@ -166,6 +171,7 @@ def read_everything(directory: Path) -> None:
         (_drop_statistics_file, ["step_3_normalizer", "no such file", "policy_preprocessor.json"]),
         (_statistics_from_outside, ["policy_preprocessor.json", "'../policy_p", "plain name"]),
         (_truncate_statistics_file, ["step_3_normalizer", "not readable as safetensors"]),
+        (_point_at_statistics_file, ["step_3_normalizer", "a Git LFS pointer", "git lfs pull"]),
         (_drop_statistic, ["step_3_normalizer", "observation.state.std", "MEAN_STD"]),
         (_rename_statistic, ["observation.state.std is absent", "'state.std'"]),
         (_shorten_statistic, ["observation.state.std has 5 values", "has 7"]),

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from phyai_ros.engine.files import check_inside
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.files import check_inside, unreadable
 
 WEIGHTS = "model.safetensors"
 KEYS = r"(normalize_inputs|normalize_targets|unnormalize_outputs)\..*"
@@ -34,7 +33,7 @@ def statistics(
             keys = [k for k in weights.keys() if k.startswith((_INPUTS, _OUTPUTS))]  # noqa: SIM118
             held = {key: weights.get_tensor(key).float().numpy() for key in keys}
     except (OSError, SafetensorError) as error:
-        raise PolicyError(f"{file}: not readable as safetensors: {error}") from None
+        raise unreadable(file, error) from None
     if not held:
         return None
     return _of(held, _INPUTS, inputs), _of(held, _OUTPUTS, outputs)

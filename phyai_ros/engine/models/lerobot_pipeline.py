@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from phyai_ros.engine.files import check_inside, is_own_file, read_json
+from phyai_ros.engine.files import check_inside, is_own_file, read_json, unreadable
 from phyai_ros.engine.models import lerobot_legacy
 from phyai_ros.engine.models.lerobot_features import Feature
 from phyai_ros.engine.types import PolicyError
@@ -125,7 +125,7 @@ def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
     try:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
-        raise PolicyError(f"{file}: not readable as safetensors: {error}") from error
+        raise unreadable(file, error) from error
     result: dict[str, dict[str, np.ndarray]] = {}
     for key, tensor in tensors.items():
         feature, _, statistic = key.rpartition(".")
