@@ -15,7 +15,7 @@ from phyai_ros.robots.errors import NumbersError, RobotError
 from phyai_ros.robots.mapping import Mapping as ValueMapping
 from phyai_ros.robots.model_config import ModelConfig
 from phyai_ros.robots.robot import Robot
-from phyai_ros.robots.trained import Trained, ranges
+from phyai_ros.robots.trained import Trained
 
 
 class FrameLike(Protocol):
@@ -86,15 +86,14 @@ class Binding:
 
     def _check_numbers(self) -> None:
         """What training saw, in this robot's units."""
-        low, high = self._trained.low, self._trained.high
-        state = (self.robot, self._state, self._state_maps, low, high, "state")
+        state = (self.robot, self._state, self._state_maps, self.spec.state, "state")
         wrong = travel.problems(*state)
         made_absolute = [n for f in self.spec.action for n in [f.relative] * f.size]
         absolute = [
             None if off or name in self._relative else name
             for name, off in zip(self._action, made_absolute, strict=True)
         ]
-        commands = (self._command_maps, *ranges(self.spec.action), "action")
+        commands = (self._command_maps, self.spec.action, "action")
         if not wrong:  # which is of the same joints, mostly
             wrong = travel.problems(self.robot, absolute, *commands)
         if wrong:

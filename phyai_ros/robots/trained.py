@@ -13,6 +13,8 @@ FAR = 10.0
 """Times the range of the training data by which a value lies outside it when its unit is wrong."""
 LEAST = 0.1
 """rad or m: a joint that hardly moved in training counts as one that moved through so much."""
+_USUAL = ("percentiles", "deciles", "spread")
+_Range = tuple[np.ndarray, np.ndarray]
 
 
 class Trained:
@@ -57,25 +59,50 @@ class Trained:
 
 def ranges(features: Sequence[FeatureSpec]) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest [columns] that training saw; infinite where the statistics do not tell."""
-    seen = [_trained(feature) for feature in features]
-    none = [np.zeros(0)]
-    return (
-        np.concatenate([low for low, _ in seen] or none),
-        np.concatenate([high for _, high in seen] or none),
-    )
+    return _joined([_first(_ends(feature), ("extremes", *_USUAL)) for feature in features])
 
 
-def _trained(feature: FeatureSpec) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest [size] that training saw, as far as the statistics tell."""
+def usual(features: Sequence[FeatureSpec]) -> tuple[np.ndarray, np.ndarray]:
+    """As ``ranges``, without the few frames in which an encoder wrapped or fell out, as far as the
+    statistics tell."""
+    seen = []
+    for ends in map(_ends, features):
+        low, high = _first(ends, _USUAL)
+        least, most = _first(ends, ("extremes",))
+        # The spread may reach farther than training did. What nothing tells of is infinite.
+        seen.append((np.maximum(low, least), np.minimum(high, most)))
+    return _joined(seen)
+
+
+def _ends(feature: FeatureSpec) -> dict[str, _Range]:
+    """What the statistics tell of the lowest and highest [size], by how they tell it."""
     known = {
         name: np.asarray(value, np.float64).reshape(-1)
         for name, value in feature.statistics.items()
         if np.size(value) == feature.size
     }
-    for low, high in (("min", "max"), ("q01", "q99"), ("q10", "q90")):
-        if low in known and high in known:
-            return known[low], known[high]
+    ends = {
+        how: (known[low], known[high])
+        for how, low, high in (
+            ("extremes", "min", "max"),
+            ("percentiles", "q01", "q99"),
+            ("deciles", "q10", "q90"),
+        )
+        if low in known and high in known
+    }
     if "mean" in known and "std" in known:
         spread = 3.0 * known["std"]
-        return known["mean"] - spread, known["mean"] + spread
-    return np.full(feature.size, -np.inf), np.full(feature.size, np.inf)
+        ends["spread"] = (known["mean"] - spread, known["mean"] + spread)
+    return ends | {"": (np.full(feature.size, -np.inf), np.full(feature.size, np.inf))}
+
+
+def _first(ends: dict[str, _Range], order: Sequence[str]) -> _Range:
+    return next(ends[how] for how in (*order, "") if how in ends)
+
+
+def _joined(seen: Sequence[_Range]) -> _Range:
+    none = [np.zeros(0)]
+    return (
+        np.concatenate([low for low, _ in seen] or none),
+        np.concatenate([high for _, high in seen] or none),
+    )

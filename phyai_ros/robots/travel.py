@@ -9,24 +9,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phyai_ros.engine.types import FeatureSpec
 from phyai_ros.robots.mapping import Mapping as ValueMapping
 from phyai_ros.robots.numbers import FARTHEST
 from phyai_ros.robots.parts import Joint
 from phyai_ros.robots.robot import Robot
-from phyai_ros.robots.trained import FAR, LEAST
+from phyai_ros.robots.trained import FAR, LEAST, ranges, usual
 
+_HUNDRED = 105.0
+"""What a number out of a hundred is at most, a little beyond the calibrated range."""
 _SHIFTED = "correct its offset, scale or sign, or the column it is bound to"
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A joint's column. can: where its limits let it be, saw: training, in the checkpoint's unit.
-    would: what training saw, in the robot's unit, by the description. Each (low, high)."""
+    """A joint's column, each (low, high). In the checkpoint's unit: can, where its limits let it
+    be; saw, where training saw it; mostly, that without a few frames that may be no postures.
+    would: ``mostly`` in the robot's unit, by its description."""
 
     name: str
     joint: Joint
     can: tuple[float, float]
     saw: tuple[float, float]
+    mostly: tuple[float, float]
     would: tuple[float, float]
 
 
@@ -34,15 +39,14 @@ def problems(
     robot: Robot,
     columns: Sequence[object],
     maps: Mapping[str, ValueMapping],
-    low: np.ndarray,
-    high: np.ndarray,
+    features: Sequence[FeatureSpec],
     key: str,
 ) -> list[str]:
-    """Columns that cannot be meant. low, high: [columns], what training saw, infinite where nothing
-    is known. key: ``state`` or ``action``."""
+    """Columns that cannot be meant. columns: each one's joint or gap. features: the checkpoint's,
+    with what training saw of these columns. key: ``state`` or ``action``."""
     lines = []
     nowhere: dict[str, list[str]] = {}
-    for seen in _joints(robot, columns, maps, low, high):
+    for seen in _joints(robot, columns, maps, features):
         unit, (first, last) = seen.joint.unit, seen.would
         if max(abs(first), abs(last)) > FARTHEST[unit]:
             found = f"{seen.name!r} at {_range(seen.would)} {unit}"
@@ -65,17 +69,16 @@ def doubts(
     robot: Robot,
     columns: Sequence[object],
     maps: Mapping[str, ValueMapping],
-    low: np.ndarray,
-    high: np.ndarray,
+    features: Sequence[FeatureSpec],
     key: str,
 ) -> dict[str, str]:
     """Joint -> why its column is likely not meant so, but may be. Arguments as ``problems``."""
     found = {}
-    for seen in _joints(robot, columns, maps, low, high):
+    for seen in _joints(robot, columns, maps, features):
         unit, travel = seen.joint.unit, seen.joint.position
         if seen.would[1] - seen.would[0] > FAR * (travel[1] - travel[0]):
             found[seen.name] = (
-                f"{key}: {seen.name}: training saw {_range(seen.saw)}, which would be "
+                f"{key}: {seen.name}: training saw {_range(seen.mostly)}, which would be "
                 f"{_range(seen.would)} {unit}, and its limits are {_range(travel)}: "
                 f"{_way_out(seen)}"
             )
@@ -92,16 +95,16 @@ def _joints(
     robot: Robot,
     columns: Sequence[object],
     maps: Mapping[str, ValueMapping],
-    low: np.ndarray,
-    high: np.ndarray,
+    features: Sequence[FeatureSpec],
 ) -> Iterator[_Seen]:
-    for name, *saw in zip(columns, low.tolist(), high.tolist(), strict=True):
-        if not isinstance(name, str) or not np.isfinite(saw).all():
+    all_of_it, most_of_it = (np.stack(ends, axis=1) for ends in (ranges(features), usual(features)))
+    for name, saw, mostly in zip(columns, all_of_it, most_of_it, strict=True):
+        if not isinstance(name, str) or not np.isfinite((saw, mostly)).all():
             continue
         joint = robot.joints[name]
         can = _ordered(maps[name].to_model(np.array(joint.position)))
-        would = _ordered(maps[name].to_robot(np.array(saw)))
-        yield _Seen(name, joint, can, (saw[0], saw[1]), would)
+        would = _ordered(maps[name].to_robot(mostly))
+        yield _Seen(name, joint, can, _ordered(saw), _ordered(mostly), would)
 
 
 def _near(seen: _Seen, widths: float) -> bool:
@@ -122,8 +125,19 @@ def _way_out(seen: _Seen) -> str:
             "and command mappings that say so (docs/robots.md)"
         )
     if seen.joint.unit == "rad":
-        return "if the checkpoint speaks degrees, scale: 57.29578 is missing"
+        return angles(seen.mostly)
     return "if the checkpoint speaks millimetres, scale: 1000 is missing"
+
+
+def angles(saw: tuple[float, float]) -> str:
+    """What numbers of a joint that turns can be which are no radians."""
+    degrees = "if the checkpoint speaks degrees, scale: 57.29578 is missing"
+    if max(abs(saw[0]), abs(saw[1])) > _HUNDRED:
+        return degrees
+    return (
+        f"{degrees}; if it speaks LeRobot's -100 to 100 of each joint's calibrated range (its arms "
+        "with use_degrees false), scale and offset of that range (docs/robots.md)"
+    )
 
 
 def _ordered(ends: np.ndarray) -> tuple[float, float]:

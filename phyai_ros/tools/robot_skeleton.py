@@ -16,6 +16,7 @@ import numpy as np
 import yaml
 
 from phyai_ros.engine.types import FeatureSpec, PolicySpec
+from phyai_ros.robots import travel
 from phyai_ros.robots.config_files import GAP
 from phyai_ros.robots.numbers import FARTHEST
 from phyai_ros.tools.describe import RANGES
@@ -190,7 +191,7 @@ def _ranges(spec: PolicySpec, joints: list[str]) -> dict[str, str]:
             what = "offsets" if feature.relative else "values"
             found[joint] = f"  # {what} in the training data: {low:.4g} to {high:.4g}"
             if max(abs(low), abs(high)) > FARTHEST["rad"] and not _GRIPPER.search(joint):
-                found[joint] += "; of a joint that turns degrees: add scale: 57.29578"
+                found[joint] += f"; of a joint that turns: {travel.angles((low, high))}"
     return found
 
 

@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -332,7 +333,7 @@ def trained(arm=(-1.5, 1.5), gripper=(0.0, 0.04)):
             {"arm": (-98.0, 102.0)},
             [
                 "'wrist_1_joint' at -98 to 102 rad, 'wrist_2_joint' at -98 to 102 rad",
-                "degrees, scale: 57.29578 is missing",
+                "degrees, scale: 57.29578 is missing; if it speaks LeRobot's -100 to 100",
             ],
         ),
         (
@@ -351,6 +352,17 @@ def test_numbers_that_cannot_be_meant_are_refused_before_anything_runs(
         bind(described(tmp_path, joint, text), **trained(**seen))
     for expected in ["gr00t.yaml: robots.ur10e: state: ", f"{joint!r}", "mine.yaml", *texts]:
         assert expected in str(caught.value), str(caught.value)
+
+
+def test_a_frame_in_which_an_encoder_fell_out_does_not_refuse_a_checkpoint():
+    ends = (("min", -900.0), ("max", 900.0), ("q01", -1.5), ("q99", 1.5))
+    seen = {name: np.full(6, value) for name, value in ends}
+    arm = FeatureSpec("single_arm", 6, "quantiles", statistics=seen)
+    state = (arm, FeatureSpec("gripper", 1, "quantiles"))
+    assert bind(state=state).doubts == ()
+    only = {name: seen[name] for name in ("min", "max")}
+    with pytest.raises(NumbersError, match="at -900 to 900 rad"):
+        bind(state=(replace(arm, statistics=only), state[1]))
 
 
 def test_actions_are_held_against_training_too(tmp_path):

@@ -165,7 +165,8 @@ def test_values_that_no_joint_has_in_radians_are_said_to_be_degrees():
     )
     lines = skeleton(spec(action=joints, state=joints), "arm", "f", "c").robot.splitlines()
     (elbow,) = [line for line in lines if line.startswith("  elbow:")]
-    assert elbow.endswith("-90 to 90; of a joint that turns degrees: add scale: 57.29578")
+    assert "-90 to 90; of a joint that turns: if the checkpoint speaks degrees, scale: " in elbow
+    assert "LeRobot's -100 to 100" in elbow
     (wrist,) = [line for line in lines if line.startswith("  wrist:")]
     assert wrist.endswith("-1.5 to 1.5")
 
