@@ -53,7 +53,7 @@ def misfit(robot: Robot, chosen: Choice) -> str:
         return ""  # its download is policy_node's, with a progress bar
     wanted = None
     try:
-        wanted = chosen.family and registry.resolve(chosen.family)
+        wanted = None if chosen.family is None else registry.resolve(chosen.family)
         checkpoint = Checkpoint(hub.resolve(name))
         spec = registry.build(
             registry.settle(checkpoint, wanted),
@@ -66,7 +66,7 @@ def misfit(robot: Robot, chosen: Choice) -> str:
         text = other_family(str(chosen.family), chosen.source, name, error.found)
         raise ArgumentError(text) from error
     except PolicyError as error:
-        unknown = chosen.family and not wanted
+        unknown = chosen.family is not None and wanted is None
         where = f"{chosen.source}: family: " if unknown else ""
         raise ArgumentError(f"{where}{error}") from error
     try:

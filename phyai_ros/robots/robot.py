@@ -119,12 +119,13 @@ class Robot(Strict):
             if not joints:
                 raise ValueError(f"{key}.joints: expected the joints that leave by it")
             wiring.check_driver(key, output, joints)
-            if (wiring.heard(output.topic), output.name) in taken:
+            use = (wiring.heard(output.topic), wiring.named(output))
+            if use in taken:
                 raise ValueError(
                     f"{key}.topic: {output.topic!r} carries another output's commands; expected a "
                     f"topic of its own, or another name where the driver tells them apart by it"
                 )
-            taken.add((wiring.heard(output.topic), output.name))
+            taken.add(use)
         order = [joint for _, joints in self.outputs for joint in joints]
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]

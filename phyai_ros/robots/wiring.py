@@ -16,6 +16,8 @@ COMMANDS = {
     "joint_single": "interbotix_xs_msgs/msg/JointSingleCommand",
 }
 """An output's type -> the message that it sends."""
+_NAMING = ("joint_group", "joint_single")
+"""Those whose messages say whom they are for."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,12 @@ def image(camera: Camera) -> str:
 
 
 def command(key: str, output: Output) -> Use:
-    return Use(key, output.topic, COMMANDS[output.type], True, output.name)
+    return Use(key, output.topic, COMMANDS[output.type], True, named(output))
+
+
+def named(output: Output) -> str:
+    """What tells an output's commands apart from others' on its topic: whom the message names."""
+    return output.name if output.type in _NAMING else ""
 
 
 def heard(topic: str) -> str:
@@ -64,7 +71,7 @@ def heard(topic: str) -> str:
 def check_driver(key: str, output: Output, joints: Sequence[str]) -> None:
     """Raises ValueError for what Interbotix' driver could not tell the meaning of."""
     single = output.type == "joint_single"
-    if output.type in ("joint_group", "joint_single") and not output.name:
+    if output.type in _NAMING and not output.name:
         what = "joint, often gripper" if single else "group, often arm"
         raise ValueError(f"{key}.name: missing: what the driver calls this {what}")
     if single and len(joints) != 1:

@@ -60,10 +60,11 @@ def own(tmp_path, change=lambda text: text):
     return str(path)
 
 
-def test_a_family_that_is_none_is_refused_by_file_and_key(tmp_path):
-    model = own(tmp_path, lambda text: text.replace("family: gr00t_n17", "family: groot17"))
+@pytest.mark.parametrize("word", ["groot17", ""])
+def test_a_family_that_is_none_is_refused_by_file_and_key(tmp_path, word):
+    model = own(tmp_path, lambda text: text.replace("family: gr00t_n17", f"family: '{word}'"))
     text = refusal(model=model)
-    assert text.startswith(f"{model}: family: unknown model family 'groot17'; known: act, ")
+    assert text.startswith(f"{model}: family: unknown model family '{word}'; known: act, ")
 
 
 def test_a_robot_of_another_name_than_the_model_file_has_is_told_so(tmp_path):

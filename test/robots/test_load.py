@@ -389,6 +389,11 @@ ARM = [name for name in robots.load("ur10e").joint_names if name != "finger_join
             "further_outputs.0.topic: '/xs' carries another output's commands",
         ),
         (
+            {"topic": "/commands", "name": "arm", "joints": ARM},
+            {"topic": "/commands", "name": "hand", "joints": ["finger_joint"]},
+            "further_outputs.0.topic: '/commands' carries another output's commands",
+        ),
+        (
             {"topic": "/arm"},
             {"topic": "/all", "joints": [*ARM, "finger_joint"]},
             "output.joints: expected the joints that leave by it",
