@@ -25,13 +25,13 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from phyai_ros.engine.checkpoint import Rows
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel
 from phyai_ros.engine.models.paligemma.config import describe
 from phyai_ros.engine.models.pi05.adapter import FAMILY
 from phyai_ros.engine.models.smolvla.config import SmolVlaConfig
 from phyai_ros.engine.models.smolvla.model import SmolVlaModel
+from phyai_ros.engine.weights import Rows
 
 EMBEDDED = record.ROOT / "phyai_ros" / "checkpoints"
 MEBI = 1 << 20
