@@ -230,7 +230,7 @@ def header(body: bytes, size: int | None = None) -> bytes:
 )
 def test_a_weight_file_that_lies_about_itself_is_refused(small, data):
     write(small / "model.safetensors", data)
-    with pytest.raises(PolicyError, match=r"model\.safetensors: not a readable safetensors file"):
+    with pytest.raises(PolicyError, match=r"model\.safetensors: not readable as safetensors"):
         Checkpoint(small).tensor("w")
 
 
