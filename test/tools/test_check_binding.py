@@ -60,7 +60,7 @@ def test_numbers_that_are_not_the_robots_are_said_and_where_a_model_was_named_or
     mine.write_text("extends: ur10e\njoints: {elbow_joint: {offset: 25}}\n")
     row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
     assert not row["passed"]
-    assert "training saw 'elbow_joint' at 26.3" in row["note"]
+    assert "training saw 'elbow_joint' at 26.598" in row["note"]
     assert "correct its offset" in row["note"]
     mine.write_text("extends: ur10e\njoints: {elbow_joint: {offset: 12}}\n")
     row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
