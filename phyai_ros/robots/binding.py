@@ -86,19 +86,20 @@ class Binding:
 
     def _check_numbers(self) -> None:
         """What training saw, in this robot's units."""
-        state = (self.robot, self._state, self._state_maps, self.spec.state, "state")
-        wrong = travel.problems(*state)
         made_absolute = [n for f in self.spec.action for n in [f.relative] * f.size]
         absolute = [
             None if off or name in self._relative else name
             for name, off in zip(self._action, made_absolute, strict=True)
         ]
-        commands = (self._command_maps, self.spec.action, "action")
+        robot, spec = self.robot, self.spec
+        state = travel.compare(robot, self._state, self._state_maps, spec.state)
+        action = travel.compare(robot, absolute, self._command_maps, spec.action)
+        wrong = travel.problems(state, "state", robot.source)
         if not wrong:  # which is of the same joints, mostly
-            wrong = travel.problems(self.robot, absolute, *commands)
+            wrong = travel.problems(action, "action", robot.source)
         if wrong:
             raise NumbersError("\n".join(f"{self._where}: {line}" for line in wrong))
-        found = {**travel.doubts(self.robot, absolute, *commands), **travel.doubts(*state)}
+        found = {**travel.doubts(action, "action"), **travel.doubts(state, "state")}
         self.doubts = tuple(found.values())
 
     def _maps(self, side: str) -> dict[str, ValueMapping]:

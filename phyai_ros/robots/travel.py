@@ -4,7 +4,7 @@ checkpoint and description speak of a joint in different numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ _SHIFTED = "correct its offset, scale or sign, or the column it is bound to"
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """A joint's column, each (low, high). In the checkpoint's unit: can, where its limits let it
     be; saw, where training saw it; mostly, that without a few frames that may be no postures.
     would: ``mostly`` in the robot's unit, by its description."""
@@ -35,18 +35,33 @@ class _Seen:
     would: tuple[float, float]
 
 
-def problems(
+def compare(
     robot: Robot,
     columns: Sequence[object],
     maps: Mapping[str, ValueMapping],
     features: Sequence[FeatureSpec],
-    key: str,
-) -> list[str]:
-    """Columns that cannot be meant. columns: each one's joint or gap. features: the checkpoint's,
-    with what training saw of these columns. key: ``state`` or ``action``."""
+) -> list[Seen]:
+    """The joints among a checkpoint's columns of which its statistics tell. columns: each one's
+    joint or gap. maps: joint -> its mapping. features: the checkpoint's, with what training saw of
+    these columns."""
+    found = []
+    all_of_it, most_of_it = (np.stack(ends, axis=1) for ends in (ranges(features), usual(features)))
+    for name, saw, mostly in zip(columns, all_of_it, most_of_it, strict=True):
+        if not isinstance(name, str) or not np.isfinite((saw, mostly)).all():
+            continue
+        joint = robot.joints[name]
+        can = _ordered(maps[name].to_model(np.array(joint.position)))
+        would = _ordered(maps[name].to_robot(mostly))
+        found.append(Seen(name, joint, can, _ordered(saw), _ordered(mostly), would))
+    return found
+
+
+def problems(joints: Sequence[Seen], key: str, source: str) -> list[str]:
+    """Columns that cannot be meant. key: ``state`` or ``action``, whose ``joints`` are. source: of
+    the robot's description."""
     lines = []
     nowhere: dict[str, list[str]] = {}
-    for seen in _joints(robot, columns, maps, features):
+    for seen in joints:
         unit, (first, last) = seen.joint.unit, seen.would
         if max(abs(first), abs(last)) > FARTHEST[unit]:
             found = f"{seen.name!r} at {_range(seen.would)} {unit}"
@@ -54,27 +69,21 @@ def problems(
         elif key == "state" and not _near(seen, FAR):
             lines.append(
                 f"{key}: {seen.name!r}: its limits {_range(seen.joint.position)} {unit} are "
-                f"{_range(seen.can)} to the checkpoint by {robot.source}; "
+                f"{_range(seen.can)} to the checkpoint by {source}; "
                 f"training saw {_range(seen.saw)}, so wherever it stands no answer means anything: "
                 f"{_SHIFTED}"
             )
     lines += [
-        f"{key}: by {robot.source} training saw {', '.join(found)}, and no joint is there: {way}"
+        f"{key}: by {source} training saw {', '.join(found)}, and no joint is there: {way}"
         for way, found in nowhere.items()
     ]
     return lines
 
 
-def doubts(
-    robot: Robot,
-    columns: Sequence[object],
-    maps: Mapping[str, ValueMapping],
-    features: Sequence[FeatureSpec],
-    key: str,
-) -> dict[str, str]:
+def doubts(joints: Sequence[Seen], key: str) -> dict[str, str]:
     """Joint -> why its column is likely not meant so, but may be. Arguments as ``problems``."""
     found = {}
-    for seen in _joints(robot, columns, maps, features):
+    for seen in joints:
         unit, travel = seen.joint.unit, seen.joint.position
         if seen.would[1] - seen.would[0] > FAR * (travel[1] - travel[0]):
             found[seen.name] = (
@@ -91,23 +100,7 @@ def doubts(
     return found
 
 
-def _joints(
-    robot: Robot,
-    columns: Sequence[object],
-    maps: Mapping[str, ValueMapping],
-    features: Sequence[FeatureSpec],
-) -> Iterator[_Seen]:
-    all_of_it, most_of_it = (np.stack(ends, axis=1) for ends in (ranges(features), usual(features)))
-    for name, saw, mostly in zip(columns, all_of_it, most_of_it, strict=True):
-        if not isinstance(name, str) or not np.isfinite((saw, mostly)).all():
-            continue
-        joint = robot.joints[name]
-        can = _ordered(maps[name].to_model(np.array(joint.position)))
-        would = _ordered(maps[name].to_robot(mostly))
-        yield _Seen(name, joint, can, _ordered(saw), _ordered(mostly), would)
-
-
-def _near(seen: _Seen, widths: float) -> bool:
+def _near(seen: Seen, widths: float) -> bool:
     """Whether the joint can come within so many widths of what training saw to it."""
     travel = seen.joint.position[1] - seen.joint.position[0]
     least = LEAST * (seen.can[1] - seen.can[0]) / travel
@@ -115,7 +108,7 @@ def _near(seen: _Seen, widths: float) -> bool:
     return seen.can[1] >= seen.saw[0] - margin and seen.can[0] <= seen.saw[1] + margin
 
 
-def _way_out(seen: _Seen) -> str:
+def _way_out(seen: Seen) -> str:
     travel = seen.joint.position[1] - seen.joint.position[0]
     if seen.would[1] - seen.would[0] <= 2.0 * travel:  # moved as far as it can, but elsewhere
         return _SHIFTED
