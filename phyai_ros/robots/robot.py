@@ -114,18 +114,10 @@ class Robot(Strict):
         return self
 
     def _check_outputs(self) -> None:
-        taken: set[tuple[str, str]] = set()
         for (key, output), (_, joints) in zip(self._keyed_outputs(), self.outputs, strict=True):
             if not joints:
                 raise ValueError(f"{key}.joints: expected the joints that leave by it")
             wiring.check_driver(key, output, joints)
-            use = (wiring.heard(output.topic), wiring.named(output))
-            if use in taken:
-                raise ValueError(
-                    f"{key}.topic: {output.topic!r} carries another output's commands; expected a "
-                    f"topic of its own, or another name where the driver tells them apart by it"
-                )
-            taken.add(use)
         order = [joint for _, joints in self.outputs for joint in joints]
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]

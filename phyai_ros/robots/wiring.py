@@ -55,12 +55,8 @@ def image(camera: Camera) -> str:
 
 
 def command(key: str, output: Output) -> Use:
-    return Use(key, output.topic, COMMANDS[output.type], True, named(output))
-
-
-def named(output: Output) -> str:
-    """What tells an output's commands apart from others' on its topic: whom the message names."""
-    return output.name if output.type in _NAMING else ""
+    name = output.name if output.type in _NAMING else ""
+    return Use(key, output.topic, COMMANDS[output.type], True, name)
 
 
 def heard(topic: str) -> str:
@@ -87,6 +83,11 @@ def check(uses: Iterable[Use]) -> None:
         before = taken.setdefault(heard(use.topic), use)
         if before is use or _share(before, use):
             continue
+        if use.sends and before.sends and use.name == before.name and before not in OWN:
+            raise ValueError(
+                f"{use.key}: {use.topic!r} carries another output's commands; expected a "
+                f"topic of its own, or another name where the driver tells them apart by it"
+            )
         does = "sends" if before.sends else "hears"
         raise ValueError(
             f"{use.key}: expected a topic of its own for {use.type}, found {use.topic!r}, on which "
