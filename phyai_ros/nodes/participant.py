@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 import rclpy
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -62,10 +60,5 @@ class Participant:
     def __enter__(self) -> Participant:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.status import Status
@@ -31,12 +30,7 @@ class Progress:
             self._status.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._visible:
             self._status.stop()
 
