@@ -13,7 +13,9 @@ FAR = 10.0
 """Times the range of the training data by which a value lies outside it when its unit is wrong."""
 LEAST = 0.1
 """rad or m: a joint that hardly moved in training counts as one that moved through so much."""
-_USUAL = ("percentiles", "deciles", "spread")
+RANGES = (("min", "max"), ("q01", "q99"), ("q10", "q90"))
+"""Statistics that tell between what values the training data lie, the widest first."""
+_USUAL = ("q01", "q10", "mean")
 _Range = tuple[np.ndarray, np.ndarray]
 
 
@@ -59,7 +61,7 @@ class Trained:
 
 def ranges(features: Sequence[FeatureSpec]) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest [columns] that training saw; infinite where the statistics do not tell."""
-    return _joined([_first(_ends(feature), ("extremes", *_USUAL)) for feature in features])
+    return _joined([_first(_ends(feature), ("min", *_USUAL)) for feature in features])
 
 
 def usual(features: Sequence[FeatureSpec]) -> tuple[np.ndarray, np.ndarray]:
@@ -68,36 +70,30 @@ def usual(features: Sequence[FeatureSpec]) -> tuple[np.ndarray, np.ndarray]:
     seen = []
     for ends in map(_ends, features):
         low, high = _first(ends, _USUAL)
-        least, most = _first(ends, ("extremes",))
+        least, most = _first(ends, ("min",))
         # The spread may reach farther than training did. What nothing tells of is infinite.
         seen.append((np.maximum(low, least), np.minimum(high, most)))
     return _joined(seen)
 
 
 def _ends(feature: FeatureSpec) -> dict[str, _Range]:
-    """What the statistics tell of the lowest and highest [size], by how they tell it."""
+    """What the statistics tell of the lowest and highest [size], by the first that tells it."""
     known = {
         name: np.asarray(value, np.float64).reshape(-1)
         for name, value in feature.statistics.items()
         if np.size(value) == feature.size
     }
     ends = {
-        how: (known[low], known[high])
-        for how, low, high in (
-            ("extremes", "min", "max"),
-            ("percentiles", "q01", "q99"),
-            ("deciles", "q10", "q90"),
-        )
-        if low in known and high in known
+        low: (known[low], known[high]) for low, high in RANGES if low in known and high in known
     }
     if "mean" in known and "std" in known:
         spread = 3.0 * known["std"]
-        ends["spread"] = (known["mean"] - spread, known["mean"] + spread)
+        ends["mean"] = (known["mean"] - spread, known["mean"] + spread)
     return ends | {"": (np.full(feature.size, -np.inf), np.full(feature.size, np.inf))}
 
 
 def _first(ends: dict[str, _Range], order: Sequence[str]) -> _Range:
-    return next(ends[how] for how in (*order, "") if how in ends)
+    return next(ends[name] for name in (*order, "") if name in ends)
 
 
 def _joined(seen: Sequence[_Range]) -> _Range:

@@ -20,8 +20,6 @@ from phyai_ros.engine.types import EmbodimentError, FeatureSpec, PolicyError, Po
 
 _META = torch.device("meta")
 _MOST_EMBODIMENTS = 64
-RANGES = (("min", "max"), ("q01", "q99"), ("q10", "q90"))
-"""Statistics that tell between what values the training data lie, the widest first."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from rich.table import Table
 
 from phyai_ros.control.words import counted
 from phyai_ros.engine.types import FeatureSpec, PolicyError, PolicySpec
+from phyai_ros.robots.trained import RANGES
 from phyai_ros.tools import console, policy_options
-from phyai_ros.tools.describe import RANGES, Described, as_json, describe
+from phyai_ros.tools.describe import Described, as_json, describe
 
 _EPILOG = """examples:
   phyai-ros info --checkpoint gr00t_ur10e_small

@@ -19,7 +19,7 @@ from phyai_ros.engine.types import FeatureSpec, PolicySpec
 from phyai_ros.robots import travel
 from phyai_ros.robots.config_files import GAP
 from phyai_ros.robots.numbers import FARTHEST
-from phyai_ros.tools.describe import RANGES
+from phyai_ros.robots.trained import RANGES
 
 _GRIPPER = re.compile(r"grip|finger", re.IGNORECASE)
 _VECTOR_NAMES = {"action", "actions", "state", "observation.state"}
