@@ -38,8 +38,6 @@ _FILES = (
     "hopper.cuh", "join.cuh", "e4m3.cuh", "cluster.cuh", "cluster_epilogue.cuh",
     "cluster_product.cu",
 )  # fmt: skip
-_SHARED = 228 * 1024
-"""Bytes of shared memory of a multiprocessor. A block takes one KB more than it asks for."""
 
 Weight = Any
 """A tensor [n, k], 16 bit and contiguous, or a ``QuantizedWeight``."""
@@ -105,9 +103,7 @@ class Form(Shares):
         weights = 2 * self.half * self.depth * (1 if self.fp8 else 2)
         each = weights + (self.blocks - 1) * own * 2048
         sums = 4 * self.ranks * ROWS if self.norm else 0
-        whole = self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks
-        # One block more would not find its share of the memory.
-        return max(whole, _SHARED // (self.most + 1)) if self.most else whole
+        return self.claimed(self.groups * each + sums + 8 + 8 * self.k // 64 // self.blocks)
 
 
 class _Given(ctypes.Structure):

@@ -46,6 +46,9 @@ _FP8_SHAPES = {
 """Blocks of a cluster, warpgroups of a block, columns, registers: the first that fits is taken.
 Those of a layer of 1536 columns were the fastest together, in a graph of 32 layers; each puts 96
 blocks on the 132 multiprocessors, so that the next kernel's begin on those left over."""
+_FP8_MOST = {"output": 1}
+"""``Form.most`` in layers of E4M3 weights, beside whose small blocks those of 16 bits would crowd on
+few multiprocessors."""
 
 Linear = tuple[Weight, torch.Tensor]
 """weight [out, in] and bias [out]."""
@@ -77,16 +80,16 @@ class Folded(NamedTuple):
     sums: torch.Tensor
 
 
-def form(kind: str, weight: Weight, part: int) -> Form | None:
-    """How a product of a layer runs (kind: of ``_SHAPES``); None where no form fits it. part: as
-    ``Form`` has it."""
+def form(kind: str, weight: Weight, part: int, most: int = 0) -> Form | None:
+    """How a product of a layer runs (kind: of ``_SHAPES``); None where no form fits it. part, most:
+    as ``Form`` has them."""
     n, k = weight.shape
     fp8 = isinstance(weight, QuantizedWeight)
     shapes = _FP8_SHAPES if fp8 else _SHAPES
     for blocks, groups, columns, registers in shapes.get(kind, ()):
         made = Form(
             n, k, blocks, groups, columns, part, kind in _RESIDUAL,
-            "gelu_tanh" if kind == "up" else "", kind in _BEHIND_DOWN, registers, fp8,
+            "gelu_tanh" if kind == "up" else "", kind in _BEHIND_DOWN, registers, fp8, most,
         )  # fmt: skip
         if made.fits():
             return made
@@ -96,6 +99,7 @@ def form(kind: str, weight: Weight, part: int) -> Form | None:
 def forms(layers: Sequence[Layer], last: Linear) -> dict[str, Form] | None:
     """By kind; None where no form fits one, or layers differ in size."""
     found: dict[str, Form] = {}
+    most = _FP8_MOST if isinstance(layers[0].up[0], QuantizedWeight) else {}
     pairs = [*_pairs(layers), ("last", last)]
     # What a norm's product reads depends on who left it.
     for behind, kinds in (("", ("output", "down")), ("output", ("up",)), ("down", _BEHIND_DOWN)):
@@ -103,7 +107,7 @@ def forms(layers: Sequence[Layer], last: Linear) -> dict[str, Form] | None:
         for kind, (weight, _) in pairs:
             if kind not in kinds:
                 continue
-            made = form(kind, weight, part)
+            made = form(kind, weight, part, most.get(kind, 0))
             if made is None or found.setdefault(kind, made) != made:
                 return None
     return found

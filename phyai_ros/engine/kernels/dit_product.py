@@ -44,7 +44,8 @@ class Form(Shares):
     ``row_major``, [rows, n]. activation: "" or "gelu_tanh". fp8: W is E4M3, and what it multiplies
     becomes it in the kernel's registers. registers: of a thread, at most: a block begins beside one
     of the kernel in front only where both have room (65536 of a multiprocessor's; 227 KiB of shared
-    memory), and its weights come while that one works.
+    memory), and its weights come while that one works. most: blocks of these on one multiprocessor,
+    0: as many as there is room for.
     """
 
     n: int
@@ -58,6 +59,7 @@ class Form(Shares):
     row_major: bool = False
     registers: int = 224
     fp8: bool = False
+    most: int = 0
 
     @property
     def own(self) -> int:
@@ -82,7 +84,7 @@ class Form(Shares):
         weights = (1 if self.fp8 else 2) * self.depth  # bytes of a column
         share = self.columns * weights + (self.blocks - 1) * self.own * 256
         bars = 8 + self.groups * weights // 128 * 8
-        return self.groups * share + (self.ranks * 512 if self.part else 0) + bars
+        return self.claimed(self.groups * share + (self.ranks * 512 if self.part else 0) + bars)
 
 
 class Stream(NamedTuple):

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+_SHARED = 228 * 1024
+"""Bytes of shared memory of a multiprocessor. A block takes one KB more than it asks for."""
+
 
 class Shares:
     """Part of a form. k: the depth. blocks of a cluster, of ``groups`` warpgroups each. fp8:
-    whether weights have 8 bits, not 16."""
+    whether weights have 8 bits, not 16. most: blocks of these on one multiprocessor, 0: as many as
+    there is room for."""
 
     k: int
     blocks: int
     groups: int
     fp8: bool
+    most: int
 
     @property
     def ranks(self) -> int:
@@ -29,3 +34,8 @@ class Shares:
         line = self.depth * (1 if self.fp8 else 2)
         whole = self.k % (128 // (1 if self.fp8 else 2) * self.ranks) == 0
         return whole and self.groups * line >= (self.groups - 1) * 256
+
+    def claimed(self, needed: int) -> int:
+        """Bytes of shared memory for a block that uses ``needed`` of them: one block more than
+        ``most`` would not find its share."""
+        return max(needed, _SHARED // (self.most + 1)) if self.most else needed
