@@ -218,9 +218,10 @@ def test_in_the_model(family, tokens):
 
 @needs_hopper
 @pytest.mark.cuda
-@pytest.mark.parametrize("family", ["pi0", "pi05"])
-def test_e4m3_in_the_model(family):
-    """In clusters and layer by layer, where norms leave E4M3 rows and add raw products."""
+@pytest.mark.parametrize(("family", "kind"), [("pi0", "gemma"), ("pi05", "fp8 gemma")])
+def test_fp8_in_the_model(family, kind):
+    """In clusters and layer by layer, where norms leave E4M3 rows and add raw products. pi0's
+    expert stays in 16 bits."""
     adapter = flow(family, 48)
     noise = torch.randn(adapter.noise_shape(1))
     plain = answer(Runner(adapter, DEVICE, "reference"), noise)
@@ -231,13 +232,13 @@ def test_e4m3_in_the_model(family):
     eager = answer(uncaptured, noise)
     assert uncaptured.model.expert.clusters.kernels is not None
     assert asked
-    assert all(key.startswith("fp8 gemma expert ") for key in asked if "expert" in key)
+    assert all(key.startswith(f"{kind} expert ") for key in asked if "expert" in key)
     for _ in range(20):
         assert torch.equal(answer(made, noise), eager)
     by_layers = answer(runner(adapter, "library")[0], noise)
     emulated = answer(Runner(adapter, DEVICE, "reference"), noise)
     for found in (emulated, eager, by_layers):
-        assert 1e-4 < (found - plain).abs().max() / plain.abs().max() < 5e-2
+        assert 1e-4 < (found - plain).abs().max() / plain.abs().max() < 3e-2
     assert not torch.equal(eager, by_layers)
 
 

@@ -11,10 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
-
 from phyai_ros.engine.fields import LEAST, check_fields
-from phyai_ros.engine.quantize import Fp8Plan
 from phyai_ros.engine.types import PolicyError
 
 
@@ -178,39 +175,3 @@ def _replace(config: Any, section: Mapping[str, Any], names: Mapping[str, str]) 
 
 def _names(config: Any, names: Mapping[str, str]) -> dict[str, Any]:
     return {key: getattr(config, name) for key, name in names.items()}
-
-
-def fp8_plan(depth: int) -> Fp8Plan:
-    """depth: layers of the language model, of whose last one keys and values are all that is read.
-
-    Not layers, and in 16 or 32 bit as ever: patches and word embeddings (a look-up), positions,
-    norms, the residual stream, keys and values and attention's products (their error is not
-    divided by a later sum).
-
-    The expert's weights are what a denoising step waits for: half the bytes take it from 22.5 to
-    18.4 us a layer in clusters, where its rows are E5M2 (``cluster_product``); elsewhere they are
-    E4M3 like all others.
-    """
-    expert = r"expert\.layers\.\d+\.(attention|mlp)\..*"
-    return Fp8Plan(
-        rows=(
-            r"language\.layers\.\d+\.(attention\.qkv|mlp\.(gate_up|down))",
-            expert,
-        ),
-        keeps={
-            r"image\.layers\..*": "768 rows gain nothing, for the passes that quantise take what "
-            "the products save, and alone move the actions by 1.6e-2 where 3e-2 is allowed for all",
-            r"language\.layers\.\d+\.attention\.output": "would save 0.05 ms, and the actions "
-            "move by 1.8e-2 instead of 1.5e-2",
-            r"projector": "one product a request: every image token goes through its rounding",
-            r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": "runs once a load; scales all it norms",
-            r"action_(in|out)|state_in|time_(in|out)": "narrow, float32: the robot's own units",
-        },
-        casts={
-            r"expert\.(layers\.\d+\.norm[12]|norm)\.dense": torch.float16,
-        },
-        unread=rf"language\.layers\.{depth - 1}\.(attention\.output|mlp\..*)",
-        own=expert,
-        # The kernel of gate and up leaves E5M2 itself, where a scale a row would take a pass.
-        unscaled=r"language\.layers\.\d+\.mlp\.down",
-    )

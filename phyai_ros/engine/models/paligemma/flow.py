@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from phyai_ros.engine.models.paligemma.config import FlowConfig, GemmaConfig, fp8_plan
+from phyai_ros.engine.models.paligemma.config import FlowConfig, GemmaConfig
 from phyai_ros.engine.models.paligemma.gemma import (
     AdaptiveRmsNorm,
     GemmaBlock,
@@ -139,7 +139,8 @@ class FlowPolicy(nn.Module):
 
     @property
     def fp8(self) -> Fp8Plan:
-        return fp8_plan(self.config.language.depth)
+        """What ``precision`` fp8 quantises."""
+        raise NotImplementedError
 
     # -- once a request ---------------------------------------------------------------------
     def vision(self, inputs: Inputs) -> torch.Tensor:

@@ -10,8 +10,10 @@ from torch import nn
 from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Inputs, Prefix
+from phyai_ros.engine.models.paligemma.fp8 import pi0_plan
 from phyai_ros.engine.models.paligemma.fused import FusedPi0
 from phyai_ros.engine.models.paligemma.gemma import KeyValue, extend, rope
+from phyai_ros.engine.quantize import Fp8Plan
 
 
 class Pi0(FlowPolicy):
@@ -23,6 +25,10 @@ class Pi0(FlowPolicy):
         self.state_in = nn.Linear(config.state_width, width)
         self.time_in = nn.Linear(2 * width, width)
         self.time_out = nn.Linear(width, width)
+
+    @property
+    def fp8(self) -> Fp8Plan:
+        return pi0_plan(self.config.language.depth)
 
     def suffix_prefix(
         self, inputs: Inputs, layers: tuple[KeyValue, ...], exists: torch.Tensor

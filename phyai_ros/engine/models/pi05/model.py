@@ -13,8 +13,10 @@ from torch import nn
 from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy, Prefix
+from phyai_ros.engine.models.paligemma.fp8 import pi05_plan
 from phyai_ros.engine.models.paligemma.fused import FusedPi05
 from phyai_ros.engine.models.paligemma.gemma import AdaptiveRmsNorm
+from phyai_ros.engine.quantize import Fp8Plan
 
 
 class Pi05(FlowPolicy):
@@ -25,6 +27,10 @@ class Pi05(FlowPolicy):
         width = config.expert.width
         self.time_in = nn.Linear(width, width)
         self.time_out = nn.Linear(width, width)
+
+    @property
+    def fp8(self) -> Fp8Plan:
+        return pi05_plan(self.config.language.depth)
 
     def embed_condition(self, time: torch.Tensor) -> torch.Tensor:
         """time [...] -> the norms' condition [..., width]."""
