@@ -29,7 +29,7 @@ import torch
 from phyai_ros.engine.layers.tune import Table
 
 OTHER = ("request",)
-WORKS = (*engine_model.BOUNDS_MS, *OTHER)
+WORKS = (*engine_model.WORKS, *OTHER)
 STARTED = time.perf_counter()
 
 

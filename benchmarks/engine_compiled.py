@@ -114,7 +114,7 @@ def main() -> None:
     from phyai_ros.engine.runner import Runner
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("work", choices=engine_model.BOUNDS_MS)
+    parser.add_argument("work", choices=engine_model.WORKS)
     parser.add_argument("--runs", type=int, default=60, help="timed requests")
     parser.add_argument("--lock", type=Path, help="a file of those that are started together")
     parser.add_argument("--out", type=Path, help="folder of the row; default benchmarks/results")

@@ -27,6 +27,7 @@ WORKS = {
     "pi05_200": "pi0.5, 200 tokens",
     "pi05_200_fp8": "the same, FP8",
     "pi0_48": "pi0, 3 views, 48 tokens",
+    "pi0_48_fp8": "the same, FP8",
     "gr00t": "GR00T N1.7, 2 views of 256 x 256, 40 x 132, 4 steps",
     "gr00t_fp8": "the same, FP8",
     "smolvla": "SmolVLA, 3 cameras of 512 x 512, 50 actions, 10 steps",
@@ -98,19 +99,17 @@ def whole() -> list[str]:
             f"| p99 / p50 of {request.get('requests', request.get('runs'))} whole requests "
             f"| {request['p99_over_p50']:.3f} | 1.03, {_kept(request['p99_over_p50'] <= 1.03)} |",
         ]
-    configure = newest(read("full_size.jsonl"), "family", "configure_s").get("pi05")
-    if configure is not None:
-        lines += [
-            f"| loaded from local shards and {configure['buckets']} buckets captured "
-            f"| {configure['configure_s']:.1f} s | 30 s, {_kept(configure['configure_s'] <= 30)} |",
-        ]
-    memory = newest(rows, "work", "memory_GB")
-    for work, text, most in (("pi05_48", "16 bit", 9), ("pi05_48_fp8", "FP8", 6)):
-        if work in memory:
-            found = memory[work]["memory_GB"]
+    loaded = newest(read("full_size.jsonl"), "family", "fp8_memory_GB").get("pi05")
+    if loaded is not None:
+        found, buckets = loaded["configure_s"], loaded["buckets"]
+        lines.append(
+            f"| loaded from local shards and {buckets} buckets captured | {found:.1f} s "
+            f"| 30 s, {_kept(found <= 30)} |"
+        )
+        for key, text, most in (("memory_GB", "16 bit", 9), ("fp8_memory_GB", "FP8", 6)):
             lines.append(
-                f"| device memory, {text}, one prompt length captured | {found:.1f} GB "
-                f"| {most} GB, {_kept(found <= most)} |"
+                f"| device memory, {text}, {buckets} buckets captured | {loaded[key]:.2f} GB "
+                f"| {most} GB, {_kept(loaded[key] <= most)} |"
             )
     return lines
 
