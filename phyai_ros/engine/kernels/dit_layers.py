@@ -47,8 +47,8 @@ _FP8_SHAPES = {
 Those of a layer of 1536 columns were the fastest together, in a graph of 32 layers; each puts 96
 blocks on the 132 multiprocessors, so that the next kernel's begin on those left over."""
 _FP8_MOST = {"output": 1}
-"""``Form.most`` in layers of E4M3 weights, beside whose small blocks those of 16 bits would crowd on
-few multiprocessors."""
+"""``Form.most`` in layers of E4M3 weights, beside whose small blocks 16-bit ones would crowd on few
+multiprocessors."""
 
 Linear = tuple[Weight, torch.Tensor]
 """weight [out, in] and bias [out]."""
