@@ -28,7 +28,7 @@ from phyai_ros.engine.models.gr00t_n17.fused_dit import (
     out,
     packed,
 )
-from phyai_ros.engine.models.gr00t_n17.fused_vision import FusedVision, affine
+from phyai_ros.engine.models.gr00t_n17.fused_vision import FusedVision
 from phyai_ros.engine.models.gr00t_n17.model import Features, GrootModel, Inputs, _pick
 from phyai_ros.engine.quantize import asked, reads
 
@@ -204,14 +204,14 @@ class FusedGroot:
         if head.vlln is not None:
             x, branch = ops.layer_norm(x, branch, head.vlln, torch.float32), None
         for block, weight, bias in self._vl:
-            h = affine(ops, x, branch, block.norm1, weight)
+            h = ops.layer_norm(x, branch, block.norm1, reads(weight), ahead=asked(weight))
             heads = block.attn1.heads
             y = ops.linear(h, weight, bias).view(batch, -1, 3, heads, h.shape[1] // heads)
             q, k, v = y.unbind(2)
             y = ops.attention(q, k.transpose(1, 2), v.transpose(1, 2), exists=real).flatten(0, 1)
             branch = ops.linear(y, out(block.attn1).weight, out(block.attn1).bias)
             up, down = feed_forward(block)
-            h = affine(ops, x, branch, block.norm3, up.weight)
+            h = ops.layer_norm(x, branch, block.norm3, reads(up.weight), ahead=asked(up.weight))
             h = ops.linear(h, up.weight, up.bias, "gelu_tanh")
             branch = ops.linear(h, down.weight, down.bias)
         if branch is None:

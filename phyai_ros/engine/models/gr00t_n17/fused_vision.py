@@ -12,7 +12,7 @@ import torch
 from phyai_ros.engine.layers.operators import Operators
 from phyai_ros.engine.models.gr00t_n17.model import Features
 from phyai_ros.engine.models.gr00t_n17.vision import Grid, VisionTower
-from phyai_ros.engine.quantize import asked, reads
+from phyai_ros.engine.quantize import reads
 
 
 class FusedVision:
@@ -41,14 +41,14 @@ class FusedVision:
         deepstack, held = [], []
         for i, block in enumerate(cast(Any, tower.blocks)):
             attn, mlp = block.attn, block.mlp
-            h = affine(ops, x, branch, block.norm1, attn.qkv.weight, start=begin)
+            h = ops.layer_norm(x, branch, block.norm1, reads(attn.qkv.weight), start=begin)
             begin = None
             y = ops.branch(h, attn.qkv.weight, attn.qkv.bias)
-            q = ops.rope_cache(y, cos, sin, key, value, heads=heads, ahead=asked(attn.proj.weight))
+            q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
             assert q is not None
             y = ops.attention(q, key, value).flatten(0, 1)
             branch = ops.linear(y, attn.proj.weight, attn.proj.bias)
-            h = affine(ops, x, branch, block.norm2, mlp.linear_fc1.weight)
+            h = ops.layer_norm(x, branch, block.norm2, reads(mlp.linear_fc1.weight))
             h = ops.linear(h, mlp.linear_fc1.weight, mlp.linear_fc1.bias, "gelu_tanh")
             branch = ops.linear(h, mlp.linear_fc2.weight, mlp.linear_fc2.bias)
             if i in tower.config.deepstack:
@@ -77,17 +77,8 @@ class FusedVision:
         """What a merger's products take; x takes the branch up. What is one row of the norm lies
         side by side in x."""
         width = len(merger.norm.weight)
-        h = affine(
-            self._operators, x.view(-1, width), None if branch is None else branch.view(-1, width),
-            merger.norm, merger.linear_fc1.weight,
+        h = self._operators.layer_norm(
+            x.view(-1, width), None if branch is None else branch.view(-1, width), merger.norm,
+            reads(merger.linear_fc1.weight),
         )  # fmt: skip
         return h.view(-1, merger.width)
-
-
-def affine(
-    ops: Operators, x: torch.Tensor, branch: torch.Tensor | None, norm: Any, weight: Any,
-    start: torch.Tensor | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """A layer norm with its scale and shift. weight: of the product that reads the result, which is
-    asked for early. start: what x begins with."""
-    return ops.layer_norm(x, branch, norm, reads(weight), start=start, ahead=asked(weight))
