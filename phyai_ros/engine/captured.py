@@ -59,6 +59,7 @@ class Captured:
         self._adapter, self._inlet, self._commits = adapter, inlet, commits
         self._graphs = Graphs(inlet.device, _tuning(operators))
         self._batches: tuple[int, ...] = ()
+        self._samples: list[Any] = []
         self._orders: dict[Any, tuple[Front, Order]] = {}
         self._missed: set[Any] = set()
         self.replayed = 0
@@ -83,12 +84,14 @@ class Captured:
                 break
             observations = [observation] * batch
             lengths = getattr(adapter, "graph_lengths", lambda _: (None,))(observations)
+            padded_to = getattr(adapter, "token_lengths", ())
             try:
                 # The longest first: what it took and gave back holds what the others need.
                 for length in reversed(lengths):
                     if length is not None:
                         adapter.token_lengths = (length,)  # type: ignore[attr-defined]
                     self._capture(observations, model, loop)
+                padded_to = tuple(lengths)
             except (RuntimeError, TypeError) as error:
                 _log.warning(
                     "%s: requests of %d are not captured but run eagerly: %s",
@@ -99,10 +102,15 @@ class Captured:
                 continue
             finally:
                 if lengths != (None,):
-                    adapter.token_lengths = tuple(lengths)  # type: ignore[attr-defined]
+                    adapter.token_lengths = padded_to  # type: ignore[attr-defined]
             self._batches = tuple(sorted({*self._batches, batch}))
             room.took(batch)
         torch.cuda.empty_cache()  # what tuning took
+
+    def forget(self) -> None:
+        """Nothing is captured any more: prompts come in their own length again."""
+        if hasattr(self._adapter, "token_lengths"):
+            self._adapter.token_lengths = ()
 
     @torch.inference_mode()
     def _capture(self, observations: Sequence[Observation], model: Model, loop: Loop) -> None:
@@ -110,6 +118,7 @@ class Captured:
         assert staged is not None
         images, rest = staged.stage_images(observations), staged.stage_rest(observations)
         sample = upload(rest, self._inlet.device)
+        self._samples.append(sample)  # what a vision stage makes of it in passing, replays make too
         for form in (whole(images), images):
             vision = graphs.add_vision(
                 form, self._inlet.place, lambda p: model.vision(staged.join(p, sample))

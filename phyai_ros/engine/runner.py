@@ -80,16 +80,14 @@ class Runner:
         captured is dropped with them."""
         model = self.adapter.model
         self.release()
-        with self._here():
+        with self._here(), torch.no_grad():  # not inference mode: a guide may differentiate
             self.operators = self._operators(model)
-        self._inlet = Inlet(self.adapter, self.device, self.operators)
-        fuse = getattr(model, "fused", None)
-        self.model: Model = model
-        if fuse is not None and isinstance(self.operators, FastOperators):
-            self.model = fuse(self.operators)
-        # Whether ``model`` takes rows as decided. The norms of FP8 know of none.
-        self._commits = hasattr(self.model, "commit") and not quantized(model)
-        with torch.no_grad():  # not inference mode: a guide may differentiate through them
+            self._inlet = Inlet(self.adapter, self.device, self.operators)
+            fuse = getattr(model, "fused", None)
+            self.model: Model = model
+            if fuse is not None and isinstance(self.operators, FastOperators):
+                self.model = fuse(self.operators)
+            self._commits = hasattr(self.model, "commit")
             self._reference_constants = model.constants(self.adapter.spec.denoising_steps)
             self.constants = self._reference_constants
             if self.model is not model:
@@ -121,6 +119,8 @@ class Runner:
 
     def release(self) -> None:
         """Drop what was captured."""
+        if self._captured is not None:
+            self._captured.forget()
         self._captured = None
 
     def _stages(self, request: Any) -> Iterator[tuple[str, Any]]:

@@ -19,9 +19,9 @@ NOTHING = Observation({}, np.zeros(0), "")
 needs_hopper = pytest.mark.skipif(not is_hopper(DEVICE), reason="needs a Hopper GPU")
 
 
-def runner(adapter, choice=CLUSTERS):
+def runner(adapter, choice=CLUSTERS, device=DEVICE):
     """A runner that takes ``choice`` for the stack, and the names that it chose for."""
-    made, asked = Runner(adapter, DEVICE), []
+    made, asked = Runner(adapter, device), []
 
     def chosen(key, candidates):
         asked.append(key)

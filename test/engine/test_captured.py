@@ -177,3 +177,28 @@ def test_kinds_and_orders():
     )  # fmt: skip
     assert order_of(requests, [Stack([a.copy()])]) is None
     assert order_of([one(x=a, y=a)], [Stack([a, a])]) is None
+
+
+@of_pi05
+def test_prompts_are_padded_to_what_is_captured_and_to_nothing_else(policy, monkeypatch):
+    adapter, runner = policy.adapter, policy.runner
+    assert adapter.token_lengths == adapter.graph_lengths([observed(policy)])
+    runner.release()
+    assert adapter.token_lengths == ()
+
+    def fail(*_):
+        raise RuntimeError("no such graph")
+
+    runner._captured = captured.Captured(adapter, runner._inlet, runner.operators)
+    monkeypatch.setattr(runner._captured._graphs, "add_child", fail, raising=False)
+    runner._captured.add(observed(policy), (1,), runner.model, runner._solved)
+    assert adapter.token_lengths == ()
+
+
+@of_pi05
+def test_what_an_adapter_makes_of_a_request_beside_its_images_stays(policy):
+    """A vision stage's graph reads it again in every replay, though its result is of no use."""
+    stages = policy.runner._captured
+    kept = [t for sample in stages._samples for t in flatten(sample)[0]]
+    assert kept
+    assert len(stages._samples) == 2 * len(policy.adapter.token_lengths)  # requests of one, of two
