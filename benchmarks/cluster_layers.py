@@ -18,6 +18,7 @@ from typing import Any
 import record
 import torch
 
+from phyai_ros.engine.capturing import capturing
 from phyai_ros.engine.kernels import attention
 from phyai_ros.engine.kernels.cluster_attention import ClusterAttention
 from phyai_ros.engine.kernels.cluster_product import ClusterProduct
@@ -99,9 +100,8 @@ def microseconds(run: Callable[[], object]) -> float:
     with torch.cuda.stream(stream):
         run()
         torch.cuda.synchronize()
-        graph.capture_begin()
-        run()
-        graph.capture_end()
+        with capturing(graph):
+            run()
     times = []
     for _ in range(40):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -17,6 +17,7 @@ import record
 import torch
 from torch.nn import functional as F
 
+from phyai_ros.engine.capturing import capturing
 from phyai_ros.engine.kernels import (
     add_norm,
     attention,
@@ -131,11 +132,10 @@ def captured(launch: Callable[[int], object]) -> torch.cuda.CUDAGraph:
         for i in range(LAYERS):
             launch(i)
         torch.cuda.synchronize()
-        graph.capture_begin()
-        for _ in range(3):
-            for i in range(LAYERS):
-                launch(i)
-        graph.capture_end()
+        with capturing(graph):
+            for _ in range(3):
+                for i in range(LAYERS):
+                    launch(i)
     return graph
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phyai_ros.engine.capturing import capturing
 from phyai_ros.engine.staging import Seat, Staging
 from phyai_ros.engine.structure import flatten, replace
 
@@ -145,7 +146,9 @@ class Graphs:
         return staging, replace(staged, iter(staging.device))
 
     def record(self, work: Work) -> tuple[torch.cuda.CUDAGraph, Any]:
-        """Run three times before, so that nothing is built or allocated in between."""
+        """-> the graph of ``work``, and its result in static memory. Run three times before, so
+        that nothing is built or allocated in between. Raises what ``work`` raises; RuntimeError
+        where it cannot be captured."""
         with self._warm():
             work()
         torch.cuda.synchronize()
@@ -154,10 +157,7 @@ class Graphs:
                 work()
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
+            with capturing(graph, self._pool):
                 result = work()
-            finally:
-                graph.capture_end()
         torch.cuda.synchronize()
         return graph, result

@@ -2,6 +2,7 @@
 """Measuring operators leaves the device as it was."""
 
 import gc
+import threading
 
 import pytest
 import torch
@@ -29,3 +30,35 @@ def test_one_that_cannot_be_captured_does_not_spoil_the_next():
     torch.cuda.synchronize()
     assert tune.seconds(lambda _: x @ x, 1) > 0
     assert torch.allclose(x + 0, x)
+
+
+def test_another_thread_may_allocate_meanwhile():
+    x, taken = torch.randn(64, 64, device="cuda"), []
+
+    def allocate():  # more than is cached, so that the driver is asked
+        size = torch.cuda.memory_reserved() + (64 << 20)
+        taken.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+
+    def candidate(_):
+        if torch.cuda.is_current_stream_capturing() and not taken:
+            thread = threading.Thread(target=allocate)
+            thread.start()
+            thread.join()
+        return x @ x
+
+    assert tune.seconds(candidate, 1) > 0
+    assert len(taken) == 1
+
+
+def test_the_first_error_of_a_spoilt_capture_is_raised():
+    x = torch.randn(64, 64, device="cuda")
+
+    def candidate(_):
+        try:
+            x.sum().item()
+        except RuntimeError:
+            raise ValueError("what was wrong") from None
+
+    with pytest.raises(ValueError, match="what was wrong"):
+        tune.seconds(candidate, 1)
+    assert tune.seconds(lambda _: x @ x, 1) > 0

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+from phyai_ros.engine.capturing import capturing
+
 _log = logging.getLogger(__name__)
 Candidate = Callable[[int], object]
 """Runs the operator once; the number tells which copy of its weights to use."""
@@ -78,19 +80,17 @@ def _stream(device: int) -> torch.cuda.Stream:
 
 
 def seconds(candidate: Candidate, copies: int) -> float:
-    """Seconds a launch takes inside a graph, the least of a few replays."""
+    """Seconds a launch takes inside a graph, the least of a few replays. Raises what the candidate
+    raises; RuntimeError where it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     try:
         with torch.cuda.stream(_stream(torch.cuda.current_device())):
             candidate(0)
             torch.cuda.synchronize()
-            graph.capture_begin()
-            try:
+            with capturing(graph):
                 for i in range(_LAUNCHES):
                     candidate(i % copies)
-            finally:
-                graph.capture_end()
     except Exception:
         _stream.cache_clear()  # what was captured on it may not have ended well
         raise
