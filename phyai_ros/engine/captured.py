@@ -97,8 +97,9 @@ class Captured:
                     "%s: requests of %d are not captured but run eagerly: %s",
                     adapter.spec.family,
                     batch,
-                    str(error).splitlines()[0],
+                    (str(error) or repr(error)).splitlines()[0],
                 )
+                _log.debug("where it failed", exc_info=error)
                 continue
             finally:
                 if lengths != (None,):

@@ -2,6 +2,7 @@
 """Requests and the stages they find, on a CPU: a graph here is its work, done again into the memory
 of its first result. What is the device's alone is in test_graph.py and test_frames.py."""
 
+import logging
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -202,3 +203,24 @@ def test_what_an_adapter_makes_of_a_request_beside_its_images_stays(policy):
     kept = [t for sample in stages._samples for t in flatten(sample)[0]]
     assert kept
     assert len(stages._samples) == 2 * len(policy.adapter.token_lengths)  # requests of one, of two
+
+
+@of_pi05
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(RuntimeError("the first line\nthe second"), "the first line"), (TypeError(), "TypeError()")],
+)
+def test_what_cannot_be_captured_is_told_and_where_it_failed_to_who_asks(
+    policy, monkeypatch, caplog, error, said
+):
+    def refuse(graphs, work):
+        raise error
+
+    monkeypatch.setattr(cuda_graph.Graphs, "record", refuse)
+    runner = policy.runner
+    with caplog.at_level(logging.DEBUG, captured.__name__):
+        runner._captured.add(observed(policy), (4,), runner.model, runner._solved)
+    warned, told = caplog.records
+    assert (warned.levelno, told.levelno) == (logging.WARNING, logging.DEBUG)
+    assert warned.getMessage().endswith(f"run eagerly: {said}")
+    assert "in refuse" in logging.Formatter().format(told)
