@@ -54,7 +54,7 @@ def refine(
             then = solver_seconds()
             if then < now:
                 now, best_choice = then, choice
-        table.choices[key] = best_choice
+        table.keep(key, best_choice)
         say(f"{key}: {best_choice} (alone {ranked[0]}), solver {1e3 * now:.3f} ms")
     table.save()
     return table.times

@@ -68,13 +68,13 @@ class FastOperators(Passes):
     def tuning(self) -> Iterator[None]:
         """Measure shapes that have no choice yet, and keep what was found. Never while a graph is
         captured."""
-        before = len(self.table.choices)
+        before = len(self.table.measured)
         self._tuning = True
         try:
             yield
         finally:
             self._tuning = False
-        if len(self.table.choices) != before:
+        if len(self.table.measured) != before:
             self.table.save()
 
     # -- measured --------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,30 +31,38 @@ class Table:
 
     Shipped choices are read first, then those measured on this machine
     (``PHYAI_ROS_CACHE``, default ``~/.cache/phyai_ros``).
+
+    choices: all of them, and what stands in where nothing was to be measured. measured: of them,
+    those that this table found and ``save`` keeps. times: by operator and shape, of every candidate
+    that was measured now, seconds; infinite where it failed.
     """
 
     def __init__(self, device: torch.device):
         name = re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name(device).lower())
         root = os.environ.get("PHYAI_ROS_CACHE") or Path.home() / ".cache" / "phyai_ros"
-        self._own = Path(root) / "operators" / f"{name}.json"
-        self.choices: dict[str, str] = {}
+        # Files in ``operators``, beside it, hold what an early release shipped, too: not read.
+        self._own = Path(root) / "measured" / f"{name}.json"
+        shipped = _SHIPPED / f"{name}.json"
+        self.choices: dict[str, str] = json.loads(shipped.read_text()) if shipped.is_file() else {}
+        self.choices |= _kept(self._own)
+        self.measured: dict[str, str] = {}
         self.times: dict[str, dict[str, float]] = {}
-        for file in (_SHIPPED / f"{name}.json", self._own):
-            if file.is_file():
-                self.choices |= json.loads(file.read_text())
 
     def save(self) -> None:
-        """Keep the choices for the next start, where this user may write."""
+        """Keep ``measured`` for the next start, where this user may write; what others measured
+        meanwhile stays."""
         partial = self._own.with_suffix(f".{os.getpid()}.partial")
         try:
             self._own.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(self.choices, indent=1, sort_keys=True) + "\n")
-            partial.replace(self._own)
+            with _alone(self._own.with_suffix(".lock")):
+                kept = _kept(self._own) | self.measured
+                partial.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+                partial.replace(self._own)
         except OSError as error:
             _log.warning("measured operator choices are not kept: %s", error)
 
     def measure(self, key: str, candidates: Mapping[str, Candidate], copies: int) -> str:
-        """Time the candidates and keep the fastest. One that fails is not a candidate."""
+        """Time the candidates and ``keep`` the fastest. One that fails is not a candidate."""
         times: dict[str, float] = {}
         for name, candidate in candidates.items():
             try:
@@ -61,9 +71,39 @@ class Table:
                 times[name] = float("inf")
                 if len(candidates) == 1:
                     raise error
+        fastest = min(times, key=times.__getitem__)
         self.times[key] = times
-        self.choices[key] = min(times, key=times.__getitem__)
-        return self.choices[key]
+        self.keep(key, fastest)
+        return fastest
+
+    def keep(self, key: str, choice: str) -> None:
+        """Take ``choice`` from now on, as measured."""
+        self.choices[key] = self.measured[key] = choice
+
+
+def _kept(file: Path) -> dict[str, str]:
+    """Choices of a file of this user's; none where it is not there or was spoilt: they can be
+    measured again."""
+    try:
+        found = json.loads(file.read_text())
+        if not all(isinstance(choice, str) for choice in found.values()):
+            raise ValueError("a choice is not a name")
+        return dict(found)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as error:  # JSON, UTF-8; not an object
+        _log.warning("%s cannot be read; its choices are measured again: %s", file, error)
+        return {}
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Within, no other thread or process is within the same, where the file system has locks:
+    without them a choice may be lost, and is measured again. Raises OSError."""
+    with file.open("a") as lock:  # closing it gives it back
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def copies(*weights: torch.Tensor) -> int:

@@ -1,0 +1,138 @@
+# Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
+"""Choices of operators: what is taken, what is kept and what is told, with times that are given."""
+
+import json
+import logging
+import threading
+import time
+
+import pytest
+import torch
+
+from phyai_ros.engine.layers import tune
+from phyai_ros.engine.layers.select import FastOperators
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Makes tables of one device model, as at starts of different releases. A candidate gives its
+    own time, or raises."""
+
+    def make(shipped=None):
+        (tmp_path / "shipped").mkdir(exist_ok=True)
+        (tmp_path / "shipped" / "a_gpu_2.json").write_text(json.dumps(shipped or {}))
+        return tune.Table(torch.device("cuda"))
+
+    monkeypatch.setenv("PHYAI_ROS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tune, "_SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(tune, "seconds", lambda candidate, copies: candidate(0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU-2")
+    return make
+
+
+def takes(seconds):
+    return lambda _: seconds
+
+
+def told(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+
+
+def test_the_fastest_is_taken_and_kept_for_the_next_start(table):
+    first = table()
+    assert first.measure("product", {"library": takes(2.0), "ours": takes(1.0)}, 1) == "ours"
+    first.save()
+    assert table().choices == {"product": "ours"}
+    assert table({"product": "library", "other": "ours"}).choices == {
+        "product": "ours", "other": "ours",
+    }  # fmt: skip
+
+
+def test_shipped_choices_are_those_of_this_release(table):
+    early = table({"shipped": "early", "gone": "early"})
+    early.measure("measured", {"ours": takes(1.0)}, 1)
+    early.save()
+    assert table({"shipped": "late"}).choices == {"shipped": "late", "measured": "ours"}
+
+
+def test_a_file_of_an_early_release_is_not_taken(table, tmp_path):
+    """Nobody can tell what in it was shipped."""
+    old = tmp_path / "cache" / "operators" / "a_gpu_2.json"
+    old.parent.mkdir(parents=True)
+    old.write_text(json.dumps({"shipped": "early"}))
+    made = table({"shipped": "late"})
+    made.measure("measured", {"ours": takes(1.0)}, 1)
+    made.save()
+    assert table({"shipped": "late"}).choices == {"shipped": "late", "measured": "ours"}
+    assert json.loads(old.read_text()) == {"shipped": "early"}
+
+
+def test_tables_keep_each_others_choices(table):
+    one, other = table(), table()
+    one.measure("one", {"ours": takes(1.0)}, 1)
+    other.measure("other", {"ours": takes(1.0)}, 1)
+    one.save()
+    other.save()
+    one.measure("more", {"ours": takes(1.0)}, 1)
+    one.save()
+    assert set(table().choices) == {"one", "other", "more"}
+
+
+def test_tables_that_save_at_once_keep_each_others_choices(table, monkeypatch, tmp_path):
+    tables = [table() for _ in range(6)]
+    read = tune._kept
+
+    def slow(file):
+        found = read(file)
+        time.sleep(0.01)  # the others come in between, where they can
+        return found
+
+    monkeypatch.setattr(tune, "_kept", slow)
+    for i, made in enumerate(tables):
+        made.measure(f"product {i}", {"ours": takes(1.0)}, 1)
+    threads = [threading.Thread(target=made.save) for made in tables]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(table().choices) == 6
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"product": 1}', "\udc80"])
+def test_a_spoilt_file_is_told_and_replaced(table, tmp_path, caplog, text):
+    file = tmp_path / "cache" / "measured" / "a_gpu_2.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    made = table({"shipped": "late"})
+    assert made.choices == {"shipped": "late"}
+    assert len(told(caplog)) == 1
+    assert str(file) in told(caplog)[0]
+    made.measure("product", {"ours": takes(1.0)}, 1)
+    made.save()
+    assert json.loads(file.read_text()) == {"product": "ours"}
+
+
+def test_where_nothing_can_be_written_the_choice_stands(table, tmp_path, caplog):
+    (tmp_path / "cache").write_text("a file in the folder's place")
+    made = table()
+    made.measure("product", {"ours": takes(1.0)}, 1)
+    caplog.clear()
+    made.save()
+    assert made.choices == {"product": "ours"}
+    assert len(told(caplog)) == 1
+    assert "not kept" in told(caplog)[0]
+
+
+def test_tuning_saves_what_was_measured_alone(table, monkeypatch):
+    monkeypatch.setattr(FastOperators, "__init__", lambda self: None)
+    ops = FastOperators()
+    ops.table, saved = table({"shipped": "early"}), []
+    monkeypatch.setattr(ops.table, "save", lambda: saved.append(dict(ops.table.measured)))
+    with ops.tuning():
+        ops.table.choices["nothing to measure"] = "library"
+        assert ops.chosen("shipped", {}) == "early"
+    assert not saved
+    with ops.tuning():
+        assert ops.chosen("product", {"ours": takes(1.0), "library": takes(2.0)}) == "ours"
+    assert saved == [{"product": "ours"}]
