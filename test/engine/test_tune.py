@@ -30,6 +30,10 @@ def table(tmp_path, monkeypatch):
     return make
 
 
+def fails(_):
+    raise ValueError("no memory\nand more")
+
+
 def takes(seconds):
     return lambda _: seconds
 
@@ -122,6 +126,38 @@ def test_where_nothing_can_be_written_the_choice_stands(table, tmp_path, caplog)
     assert made.choices == {"product": "ours"}
     assert len(told(caplog)) == 1
     assert "not kept" in told(caplog)[0]
+
+
+def test_a_candidate_that_fails_is_told_once_and_its_choice_is_not_kept(table, caplog):
+    made, candidates = table(), {"library": takes(2.0), "ours": fails, "wide": takes(1.0)}
+    for _ in range(2):
+        assert made.measure("product", candidates, 1) == "wide"
+    assert made.choices == {"product": "wide"}
+    assert len(told(caplog)) == 1
+    assert all(word in told(caplog)[0] for word in ("product", "ours", "no memory"))
+    assert "and more" not in told(caplog)[0]
+    made.measure("fine", {"library": takes(1.0)}, 1)
+    made.keep("product", "library")  # chosen otherwise, of the same candidates
+    made.save()
+    assert made.choices["product"] == "library"
+    assert table().choices == {"fine": "library"}
+
+
+def test_where_it_failed_is_told_to_who_asks(table, caplog):
+    with caplog.at_level(logging.DEBUG):
+        table().measure("product", {"library": takes(2.0), "ours": fails}, 1)
+    assert any(r.levelno == logging.DEBUG and r.exc_info for r in caplog.records)
+
+
+@pytest.mark.parametrize("names", [("library",), ("library", "ours", "wide")])
+def test_where_every_candidate_fails_nothing_is_chosen(table, names, caplog):
+    """RuntimeError: requests of that shape are not captured but run eagerly."""
+    made = table()
+    with pytest.raises(RuntimeError, match="product: no candidate runs: no memory") as raised:
+        made.measure("product", dict.fromkeys(names, fails), 1)
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert len(told(caplog)) == len(names)
+    assert made.choices == made.measured == made.times == {}
 
 
 def test_tuning_saves_what_was_measured_alone(table, monkeypatch):

@@ -47,6 +47,7 @@ class Table:
         self.choices |= _kept(self._own)
         self.measured: dict[str, str] = {}
         self.times: dict[str, dict[str, float]] = {}
+        self._told: set[tuple[str, str]] = set()
 
     def save(self) -> None:
         """Keep ``measured`` for the next start, where this user may write; what others measured
@@ -62,23 +63,36 @@ class Table:
             _log.warning("measured operator choices are not kept: %s", error)
 
     def measure(self, key: str, candidates: Mapping[str, Candidate], copies: int) -> str:
-        """Time the candidates and ``keep`` the fastest. One that fails is not a candidate."""
+        """Time the candidates and ``keep`` the fastest. One that fails is not a candidate, which is
+        told once. Raises RuntimeError where all fail: the operator cannot run on this shape, and
+        there is nothing to put in its place."""
         times: dict[str, float] = {}
         for name, candidate in candidates.items():
             try:
                 times[name] = seconds(candidate, copies)
             except Exception as error:  # a tile too large for this device, say
                 times[name] = float("inf")
-                if len(candidates) == 1:
-                    raise error
+                self._tell(key, name, error)
+                if list(times.values()) == [float("inf")] * len(candidates):
+                    raise RuntimeError(f"{key}: no candidate runs: {error}") from error
         fastest = min(times, key=times.__getitem__)
         self.times[key] = times
         self.keep(key, fastest)
         return fastest
 
     def keep(self, key: str, choice: str) -> None:
-        """Take ``choice`` from now on, as measured."""
-        self.choices[key] = self.measured[key] = choice
+        """Take ``choice`` from now on. It is not saved where a candidate failed: one that found no
+        memory today may be the fastest at the next start."""
+        self.choices[key] = choice
+        if float("inf") not in self.times.get(key, {}).values():
+            self.measured[key] = choice
+
+    def _tell(self, key: str, name: str, error: Exception) -> None:
+        if (key, name) not in self._told:
+            self._told.add((key, name))
+            text = (str(error) or repr(error)).splitlines()[0]
+            _log.warning("%s: candidate %s fails and is left out: %s", key, name, text)
+            _log.debug("where it failed", exc_info=error)
 
 
 def _kept(file: Path) -> dict[str, str]:
