@@ -143,6 +143,23 @@ def test_a_candidate_that_fails_is_told_once_and_its_choice_is_not_kept(table, c
     assert table().choices == {"fine": "library"}
 
 
+def test_a_tile_too_large_for_the_device_is_so_at_every_start(table, caplog):
+    def too_large(_):
+        raise tune._triton.TooLarge(131072, 101376, "shared memory")
+
+    made, candidates = table(), {"library": takes(2.0), "ours": too_large}
+    assert made.measure("product", candidates, 1) == "library"
+    made.save()
+    assert not told(caplog)
+    assert table().choices == {"product": "library"}
+    made.measure("other", candidates | {"wide": fails}, 1)
+    made.save()
+    assert len(told(caplog)) == 1
+    assert set(table().choices) == {"product"}
+    with pytest.raises(RuntimeError, match="no candidate runs"):
+        made.measure("neither", {"ours": too_large}, 1)
+
+
 def test_where_it_failed_is_told_to_who_asks(table, caplog):
     with caplog.at_level(logging.DEBUG):
         table().measure("product", {"library": takes(2.0), "ours": fails}, 1)

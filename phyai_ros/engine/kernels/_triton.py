@@ -14,6 +14,13 @@ try:
 except ImportError:  # the twins remain
     triton, tl = None, None
 
+
+class _NeverError(Exception):
+    """Raised by nobody."""
+
+
+TooLarge: type[Exception] = getattr(triton, "OutOfResources", _NeverError)
+"""A kernel asks for more shared memory, registers or threads than the device's blocks have."""
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from phyai_ros.engine.capturing import capturing
+from phyai_ros.engine.kernels import _triton
 
 _log = logging.getLogger(__name__)
 Candidate = Callable[[int], object]
@@ -47,6 +48,7 @@ class Table:
         self.choices |= _kept(self._own)
         self.measured: dict[str, str] = {}
         self.times: dict[str, dict[str, float]] = {}
+        self._failed: set[str] = set()
         self._told: set[tuple[str, str]] = set()
 
     def save(self) -> None:
@@ -64,15 +66,17 @@ class Table:
 
     def measure(self, key: str, candidates: Mapping[str, Candidate], copies: int) -> str:
         """Time the candidates and ``keep`` the fastest. One that fails is not a candidate, which is
-        told once. Raises RuntimeError where all fail: the operator cannot run on this shape, and
-        there is nothing to put in its place."""
+        told once, but for one too large for the device. Raises RuntimeError where all fail: the
+        operator cannot run on this shape, and there is nothing to put in its place."""
         times: dict[str, float] = {}
         for name, candidate in candidates.items():
             try:
                 times[name] = seconds(candidate, copies)
-            except Exception as error:  # a tile too large for this device, say
+            except Exception as error:
                 times[name] = float("inf")
-                self._tell(key, name, error)
+                if not isinstance(error, _triton.TooLarge):  # which a tile is at every start
+                    self._failed.add(key)
+                    self._tell(key, name, error)
                 if list(times.values()) == [float("inf")] * len(candidates):
                     raise RuntimeError(f"{key}: no candidate runs: {error}") from error
         fastest = min(times, key=times.__getitem__)
@@ -84,7 +88,7 @@ class Table:
         """Take ``choice`` from now on. It is not saved where a candidate failed: one that found no
         memory today may be the fastest at the next start."""
         self.choices[key] = choice
-        if float("inf") not in self.times.get(key, {}).values():
+        if key not in self._failed:
             self.measured[key] = choice
 
     def _tell(self, key: str, name: str, error: Exception) -> None:
