@@ -13,6 +13,7 @@ from typing import Any
 
 import engine_roofs
 import numpy as np
+import record
 import synthetic
 import torch
 from engine_refine import NOTHING, refine
@@ -30,6 +31,8 @@ WORKS = (*BOUNDS_MS, "pi0_48_fp8")
 """Of the last, the error alone is bounded."""
 STAGES = ("vision", "prefix", "solver")
 WORST_ERROR = 3e-2
+LEAST = ("buckets", "replayed", "long_replayed")
+"""Of what is wanted, what may be more."""
 SEEDS = range(2, 6)
 """Of the noises whose answers are compared where one request is answered at a time."""
 
@@ -91,7 +94,7 @@ def run(
     fused = answers(runner, observations, noise)
     free, whole = torch.cuda.mem_get_info()
     say(f"{work}: {buckets} buckets captured in {capture:.1f} s")
-    times = measure(runner, observations, noise, options.runs)
+    times, replayed = measure(runner, observations, noise, options.runs)
     errors = [error(fused, plain)]
     for other, expected in zip(others, others_plain, strict=True):
         errors.append(error(answers(runner, observations, other), expected))
@@ -101,6 +104,8 @@ def run(
         "parameters": synthetic.parameters(adapter.model),
         "eager_ms": round(1e3 * min(eager), 2),
         "capture_s": round(capture, 1),
+        "buckets": buckets,
+        "replayed": replayed,
         "memory_GB": round((whole - free) / 1e9, 2),
         "graphed_vs_fused": error(fused, eager_fused),
         "fused_vs_reference": max(errors),
@@ -118,7 +123,8 @@ def run(
         row["reference_vs_float32"] = error(plain, exact)
         del exact
     if options.long:
-        totals = [total(t) for t in measure(runner, observations, noise, options.long)]
+        found, row["long_replayed"] = measure(runner, observations, noise, options.long)
+        totals = [total(t) for t in found]
         row["requests"] = options.long
         row["p99_over_p50"] = round(percentile(totals, 99) / percentile(totals, 50), 4)
     if options.no_dependent and isinstance(runner.operators, FastOperators):
@@ -136,11 +142,19 @@ def run(
 def judge(row: dict[str, Any]) -> None:
     """Adds what is wanted, and whether it was reached."""
     work = row["work"]
-    wanted = {"fused_vs_reference": WORST_ERROR}
+    # What is timed must be what was captured: a request that is not runs eagerly, and right.
+    wanted = {"fused_vs_reference": WORST_ERROR, "buckets": 1, "replayed": row["runs"]}
+    if "requests" in row:
+        wanted["long_replayed"] = row["requests"]
+    # A replay gives the bits of an eager run by the same operators. The eager run here comes before
+    # those without a choice are measured; shapes of one request have theirs, shipped or refined,
+    # not all of 32 requests in FP8 do, so that there is no bound for a batch.
+    if row["batch"] == 1:
+        wanted["graphed_vs_fused"] = 0.0
     if work in BOUNDS_MS:
         wanted["p50_ms"] = BOUNDS_MS[work]
     row["wanted"] = wanted
-    row["passed"] = all(row[name] <= bound for name, bound in wanted.items())
+    row["passed"] = record.keeps(row, wanted, LEAST)
 
 
 def answers(runner: Runner, observations: Any, noise: torch.Tensor) -> torch.Tensor:
@@ -148,10 +162,15 @@ def answers(runner: Runner, observations: Any, noise: torch.Tensor) -> torch.Ten
     return torch.from_numpy(np.stack([c.normalised for c in chunks]))
 
 
-def measure(runner: Runner, observations: Any, noise: torch.Tensor, runs: int) -> list[Any]:
+def measure(
+    runner: Runner, observations: Any, noise: torch.Tensor, runs: int
+) -> tuple[list[Any], int]:
+    """-> seconds by stage of each of ``runs``, and how many of them were replayed."""
     for _ in range(10):
         runner.run(observations, noise)
-    return [runner.run(observations, noise)[0].stages for _ in range(runs)]
+    before = runner.replayed
+    times = [runner.run(observations, noise)[0].stages for _ in range(runs)]
+    return times, runner.replayed - before
 
 
 def total(stages: Any) -> float:
@@ -200,8 +219,10 @@ def without_dependent(
     found = answers(runner, observations, noise)
     runner.capture(NOTHING, (len(observations),))
     again = answers(runner, observations, noise)
+    times, replayed = measure(runner, observations, noise, runs)
     return {
-        "p50_ms": summary(measure(runner, observations, noise, runs))["p50_ms"],
+        "p50_ms": summary(times)["p50_ms"],
+        "replayed": replayed,
         "uncaptured_vs_reference": error(found, plain),
         "vs_reference": error(again, plain),
     }
@@ -233,7 +254,7 @@ def profile(
 
     runner = one_by_one(adapter, device)
     runner.capture(NOTHING, (len(observations),))
-    slow = summary(measure(runner, observations, noise, 20))
+    slow = summary(measure(runner, observations, noise, 20)[0])
     say(f"{work}: without early launches {json.dumps(slow)}")
     with torch_profile(activities=[ProfilerActivity.CUDA]) as session:
         for _ in range(3):

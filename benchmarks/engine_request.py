@@ -33,6 +33,7 @@ CAMERAS = 3
 SIZE = (480, 640)
 WARM = 20
 TRACED = 200
+WANTED = {"outside_model_p50_ms": 0.6, "p99_over_p50": 1.03}
 
 Put = Callable[[np.ndarray], np.ndarray]
 
@@ -59,31 +60,47 @@ def run(device: torch.device, requests: int) -> dict[str, Any]:
         "work": "request",
         "what": f"pi0.5, {CAMERAS} images of {SIZE[0]} x {SIZE[1]} bytes in the engine's frames on "
         "the host to robot units there",
-        "replayed": policy.runner.replayed,
+        "buckets": policy.runner.buckets,
         "tokens": int(adapter.stage_rest(given[:1]).tokens.shape[1]),
         "capture_s": round(configure, 1),
         **found,
+        "ordinary_replayed": plain.pop("replayed"),
         "ordinary_memory": plain,
         **traced,
-        "wanted": {"outside_model_p50_ms": 0.6, "p99_over_p50": 1.03},
     }
-    row["passed"] = row["outside_model_p50_ms"] <= 0.6 and row["p99_over_p50"] <= 1.03
+    judge(row)
     return row
+
+
+def judge(row: dict[str, Any]) -> None:
+    """Adds what is wanted, and whether it was reached: the times, of requests that were replayed,
+    every one and from either memory."""
+    least = {
+        "buckets": 1,
+        "replayed": row["requests"],
+        "ordinary_replayed": row["ordinary_memory"]["requests"],
+    }
+    row["wanted"] = WANTED | least
+    row["passed"] = record.keeps(row, row["wanted"], least)
 
 
 def measure(
     policy: Policy, given: list[Observation], put: Put, requests: int, warm: int = WARM
 ) -> dict[str, Any]:
+    """Of ``requests`` after ``warm`` others: milliseconds, and how many were replayed."""
+    for _ in answers(policy, given, put, warm):
+        pass
+    before = policy.runner.replayed
     whole, putting, stages = [], [], []
-    for _, seconds, put_seconds, chunk in answers(policy, given, put, warm + requests):
+    for _, seconds, put_seconds, chunk in answers(policy, given, put, requests):
         whole.append(1e3 * seconds)
         putting.append(1e6 * put_seconds)
         stages.append({name: 1e3 * s for name, s in chunk.stages.items()})
-    whole, putting, stages = whole[warm:], putting[warm:], stages[warm:]
     model = [sum(s[m] for m in MODEL) for s in stages]
     rest = [a - b for a, b in zip(whole, model, strict=True)]
     return {
         "requests": len(whole),
+        "replayed": policy.runner.replayed - before,
         "whole_p50_ms": at(whole, 50),
         "whole_p99_ms": at(whole, 99),
         "whole_max_ms": at(whole, 100),

@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,15 @@ def save(file: str, entry: dict[str, Any], folder: Path | None = None) -> None:
     path.parent.mkdir(exist_ok=True)
     with path.open("a", encoding="utf-8") as rows:
         rows.write(json.dumps(entry) + "\n")
+
+
+def keeps(entry: dict[str, Any], wanted: dict[str, Any], least: Collection[str] = ()) -> bool:
+    """Whether every value of ``entry`` that is wanted is no larger than there, or of those named
+    in ``least``, no smaller; nan is neither."""
+    return all(
+        entry[name] >= bound if name in least else entry[name] <= bound
+        for name, bound in wanted.items()
+    )
 
 
 def _commit() -> str:
