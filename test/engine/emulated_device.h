@@ -189,10 +189,10 @@ inline float half_of(u16 x) {
 #endif
 }
 inline u16 to_half(float f) {
+  if (std::isnan(f)) return 0x7fff;  // as the device has it, where a CPU has 0x7e00
 #if BF16
   u32 w;
   memcpy(&w, &f, 4);
-  if (std::isnan(f)) return 0x7fff;
   return (w + 0x7fff + (w >> 16 & 1)) >> 16;
 #else
   return _cvtss_sh(f, 0);

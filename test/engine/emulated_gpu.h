@@ -76,9 +76,6 @@ inline u32 pack_e4m3(float a, float b, float c, float d) {
 inline u32 pack_e5m2(float a, float b, float c, float d) {
   return gpu::e5m2(a) | gpu::e5m2(b) << 8 | gpu::e5m2(c) << 16 | gpu::e5m2(d) << 24;
 }
-inline u32 upper4(u32 ab, u32 cd) {
-  return (ab >> 8 & 255) | (ab >> 24) << 8 | (cd >> 8 & 255) << 16 | (cd >> 24) << 24;
-}
 inline float exp2_(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 inline u32 shared_of(const void* p) { return (u32)((u8*)p - gpu::now->block->memory) + gpu::kBase; }

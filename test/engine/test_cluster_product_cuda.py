@@ -9,6 +9,7 @@ import nearness
 import pytest
 import torch
 from hopper import DEVICE, needs_hopper
+from torch.nn import functional as F
 
 from phyai_ros.engine.kernels.cluster_product import (
     ClusterProduct,
@@ -17,7 +18,7 @@ from phyai_ros.engine.kernels.cluster_product import (
     reference,
     through,
 )
-from phyai_ros.engine.kernels.e4m3 import from_bytes, in_bytes, in_e5m2
+from phyai_ros.engine.kernels.e4m3 import from_bytes, in_bytes
 from phyai_ros.engine.kernels.fragments import (
     COPY,
     from_fragments,
@@ -28,7 +29,7 @@ from phyai_ros.engine.kernels.fragments import (
     mean_square,
 )
 from phyai_ros.engine.kernels.regroup import reference_into
-from phyai_ros.engine.quantize import QuantizedWeight
+from phyai_ros.engine.quantize import QuantizedWeight, in_e5m2
 
 pytestmark = needs_hopper
 EPS = 1e-6
@@ -159,7 +160,7 @@ def test_against_float64(form: Form, rows: int, dtype: torch.dtype) -> None:
         if one.dtype == torch.float64:  # bytes
             # What a sum's error takes over the middle of two numbers is the neighbour's, whose
             # spacing is an eighth of them at least; sums that cancel are no larger than that error.
-            other = in_e5m2(other)
+            other = in_e5m2(other).double()
             assert (one != other).float().mean() < bound * 16
             size = other.square().mean(1, keepdim=True).sqrt()
             apart = (one - other).abs() - 0.3 * other.abs()
@@ -198,6 +199,75 @@ def test_e5m2_rows_of_any_size() -> None:
     assert not found[3].any()
     for row in {*range(50)} - {3}:
         nearness.check(found[row], expected[row], 3e-3)
+
+
+EDGES = {  # the number, in E5M2
+    57344.0: 57344.0, 57376.0: 57344.0, 61408.0: 57344.0, 61440.0: 57344.0, 65504.0: 57344.0,
+    2.0**-14: 2.0**-14, 2.0**-16: 2.0**-16, 1.5 * 2.0**-17: 2.0**-16, 2.0**-17: 0.0,
+    1.125: 1.0, 1.126953125: 1.25, 1.375: 1.5, 0.0: 0.0,
+}  # fmt: skip
+"""The largest, what is nearer to the next than to it, the smallest, and ties, which go to even."""
+
+
+def edges() -> tuple[torch.Tensor, torch.Tensor]:
+    """One row, repeated with either sign to a whole number of steps, as it is and in E5M2."""
+    pairs = torch.tensor(list(EDGES.items())).t()
+    pairs = torch.cat([pairs, -pairs], 1)
+    return tuple(F.pad(row, (0, 96 - len(row)))[None].to(DEVICE) for row in pairs)
+
+
+def alike(n: int, k: int) -> QuantizedWeight:
+    """What leaves the first n of k columns as they are."""
+    return QuantizedWeight.of(torch.eye(n, k, dtype=torch.float16, device=DEVICE), torch.float16)
+
+
+def test_halves_become_the_nearest_e5m2_or_the_largest() -> None:
+    """None becomes infinity, as a half's upper byte did, rounded by an addition."""
+    form = Form(96, 768, 3, 1, 24, "residual", fp8=True)
+    given, expected = edges()
+    product = ClusterProduct(alike(96, form.k), form)
+
+    def answer() -> torch.Tensor:
+        x = into_groups(torch.zeros(1, 96, device=DEVICE))
+        source = into_fragments(F.pad(given, (0, form.k - 96)).half())
+        product(source, rows=1, x=x, out=room(form, 96, torch.float16))
+        return from_groups(x, 1)
+
+    assert torch.equal(answer(), expected)
+    given[0, 0] = torch.nan
+    assert answer().isnan().all()
+
+
+def test_bytes_of_a_stream_are_the_nearest_or_the_largest() -> None:
+    form = Form(96, 768, 3, 1, 24, "residual", fp8=True, leaves="bytes")
+    given, expected = edges()
+    beyond = torch.tensor([65536.0, 1e9, torch.inf, -torch.inf, 61439.0], device=DEVICE)
+    given[0, -5:], expected[0, -5:] = beyond, 57344 * torch.tensor([1, 1, 1, -1, 1.0])
+    product = ClusterProduct(alike(96, form.k), form)
+    source = into_fragments(torch.zeros(1, form.k, dtype=torch.float16, device=DEVICE))
+    scale = torch.full((96,), 1 / COPY, device=DEVICE)
+    for nothing in (False, True):
+        if nothing:
+            given[0, 40] = expected[0, 40] = torch.nan
+        copy = room(form, 96, torch.float16)
+        product(source, rows=1, x=into_groups(given), scale=scale, out=copy)
+        torch.testing.assert_close(
+            rows_of(copy, 1), expected.double(), rtol=0, atol=0, equal_nan=True
+        )
+
+
+def test_bytes_of_hidden_rows_are_no_larger_than_the_largest() -> None:
+    """Of a gate and an up whose product is more than that, and more than a half can be."""
+    form = Form(192, 768, 3, 1, 24, "gated", activation="silu", fp8=True, leaves="bytes")
+    given = torch.linspace(0, 640, 96, device=DEVICE)[None].half()
+    source = into_fragments(F.pad(given, (0, form.k - 96)))
+    one = alike(96, form.k)
+    product = ClusterProduct(torch.cat([one, one]), form)
+    (found,) = run(form, source, product.weight, {}, 1, product)
+    (expected,) = reference(source.double(), product.weight, form, rows=1)
+    assert expected.max() > 4e5
+    assert torch.equal(found, in_e5m2(expected).double())
+    assert found.max() == 57344
 
 
 def test_a_stream_begins() -> None:

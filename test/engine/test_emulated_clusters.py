@@ -32,6 +32,7 @@ def test_attention(rand, dtype, rows, at):
 
 def test_attention_that_leaves_bytes(rand):
     attention.test_what_is_left_in_bytes_is_what_would_be_made_of_fragments(rand, 64, 50)
+    attention.test_bytes_of_the_largest_values_are_the_largest(rand)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,12 @@ def test_products_of_clusters(rand, form, rows, dtype):
 @pytest.mark.parametrize("rows", [50, 1])
 def test_products_of_e4m3_weights(rand, form, rows):
     product.test_against_float64(form, rows=rows, dtype=FP16)
+
+
+def test_e5m2_at_its_edges(rand):
+    product.test_halves_become_the_nearest_e5m2_or_the_largest()
+    product.test_bytes_of_a_stream_are_the_nearest_or_the_largest()
+    product.test_bytes_of_hidden_rows_are_no_larger_than_the_largest()
 
 
 def test_e4m3_rows_of_any_size(rand):

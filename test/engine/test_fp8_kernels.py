@@ -69,6 +69,22 @@ def test_rows_of_no_scale(rand, scaled):
     assert same.float().mean() > (0.9 if _triton.INTERPRETED else 0.98)
 
 
+def test_what_is_no_number_stays_none(rand):
+    """Actions that are not finite are refused: nothing may make numbers of them on the way. In
+    Triton's interpreter its conversion to 8 bits does."""
+    x = rand(3, 64)
+    x[1, 5] = torch.nan
+    x[2, 3], x[2, 4] = torch.inf, -torch.inf
+    kinds = (E4M3, E5M2) if not _triton.INTERPRETED else (E4M3,)
+    for rows in kinds:
+        found, expected = fp8_rows.fused(x, rows=rows), fp8_rows.reference(x, rows=rows)
+        assert found.dequantize()[1].isnan().any()
+        assert expected.dequantize()[1].isnan().any()
+        assert not found.dequantize()[0].isnan().any()
+    if E5M2 in kinds:
+        assert found.dequantize()[2, 3:5].tolist() == [57344.0, -57344.0]
+
+
 def test_a_row_of_zeros_stays_zero(rand):
     x = rand(3, 64)
     x[1] = 0

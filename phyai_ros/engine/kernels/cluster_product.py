@@ -19,7 +19,7 @@ import torch
 from phyai_ros.engine.kernels import _cuda
 from phyai_ros.engine.kernels._tiles import lines_map
 from phyai_ros.engine.kernels._wgmma import product
-from phyai_ros.engine.kernels.e4m3 import from_bytes, in_e5m2, ordered
+from phyai_ros.engine.kernels.e4m3 import from_bytes, ordered
 from phyai_ros.engine.kernels.fragments import (
     COPY,
     ROWS,
@@ -29,7 +29,7 @@ from phyai_ros.engine.kernels.fragments import (
 )
 from phyai_ros.engine.kernels.joined import Shares
 from phyai_ros.engine.kernels.skinny_linear import activate
-from phyai_ros.engine.quantize import QuantizedWeight, widened
+from phyai_ros.engine.quantize import QuantizedWeight, in_e5m2, widened
 
 _NORMS = {"": 0, "rms": 1}
 _EPILOGUES = {"rope": 1, "residual": 2, "gated": 3}
@@ -224,7 +224,7 @@ def reference(
     h = from_fragments(source, rows) if source.ndim == 4 else from_bytes(source, rows)
     wide = h.dtype
     if form.fp8:
-        h = in_e5m2(h)
+        h = in_e5m2(h).to(wide)
     if form.norm:
         assert squares is not None
         h = h / COPY * torch.rsqrt(mean_square(squares.to(wide), rows)[:, None] + eps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from phyai_ros.engine.quantize import E4M3
+from phyai_ros.engine.quantize import E4M3, E5M2, in_e5m2
 
 
 def ordered(values: torch.Tensor) -> torch.Tensor:
@@ -24,18 +24,11 @@ def narrowed(x: torch.Tensor, ranks: int) -> torch.Tensor:
     ).flatten(1)
 
 
-def in_e5m2(x: torch.Tensor) -> torch.Tensor:
-    """The twin of how halves become E5M2: x, rounded to halves, to the nearest of their upper
-    bytes. -> the same in the dtype of x."""
-    bits = x.half().view(torch.int16)
-    return ((bits + 0x80) & ~0xFF).view(torch.float16).to(x.dtype)
-
-
 def in_bytes(x: torch.Tensor) -> torch.Tensor:
-    """Halves [64, width], width a multiple of 32, to fragments of their upper bytes, E5M2: uint8
+    """Rows [64, width], width a multiple of 32, to fragments of E5M2 (``quantize.in_e5m2``): uint8
     [width / 32, 128, 16], as a product of E5M2 takes its first operand."""
-    upper = ((x.half().view(torch.int16) + 0x80) >> 8).to(torch.uint8)
-    split = upper.view(4, 2, 8, -1, 2, 4, 4)  # warp, rows apart, row, step, half of it, lane, byte
+    split = in_e5m2(x).view(torch.uint8).view(4, 2, 8, -1, 2, 4, 4)
+    # warp, rows apart, row, step, half of it, lane, byte
     return split.permute(3, 0, 2, 5, 4, 1, 6).reshape(-1, 128, 16)
 
 
@@ -43,4 +36,4 @@ def from_bytes(x: torch.Tensor, rows: int) -> torch.Tensor:
     """What ``in_bytes`` makes, uint8 [width / 32, 128, 16] -> its first rows [rows, width],
     float64."""
     split = x.view(-1, 4, 8, 4, 2, 2, 4).permute(1, 5, 2, 0, 4, 3, 6).reshape(64, -1)
-    return (split[:rows].to(torch.int16) << 8).view(torch.float16).double()
+    return split[:rows].to(torch.uint8).view(E5M2).double()

@@ -105,8 +105,8 @@ def fp8_rows_kernel(
         if SCALED:
             y *= _factors(columns_ptr + N + at, inside)
             rest = factor
-    if PLAIN:  # E5M2
-        y = tl.minimum(tl.maximum(y * rest, -57344.0), 57344.0)
+    if PLAIN:  # E5M2; what is no number stays none, which the hardware's minimum would make one
+        y = tl.clamp(y * rest, -57344.0, 57344.0, propagate_nan=tl.PropagateNan.ALL)
         tl.store(out_ptr + row * N + at, y.to(out_ptr.dtype.element_ty), mask=inside)
     else:
         _quantise(y, out_ptr, scale_ptr, row, N, at, inside, rest)

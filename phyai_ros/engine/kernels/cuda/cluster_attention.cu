@@ -193,8 +193,8 @@ DEV void join(const Block& b, const Given& g, const u8* memory) {
   for (u32 j = 0; j < OWNED; j++) {
     const u32 step = b.head * STEPS + b.rank * OWNED + j;
 #if LEAVES
-    put_upper(g.out, step * 16, b.tid, y[j]);
-    put_upper(g.out, step * 16 + 8, b.tid, y[j] + 4);
+    put_bytes(g.out, step * 16, b.tid, y[j]);
+    put_bytes(g.out, step * 16 + 8, b.tid, y[j] + 4);
 #else
     Word4 words;
 #pragma unroll

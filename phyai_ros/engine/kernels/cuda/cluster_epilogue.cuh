@@ -15,7 +15,7 @@ DEV float activate(float x) {
 
 DEV void put_operand(u16* to, u32 column, u32 tid, const float* v) {
   if (LEAVES)
-    put_upper(to, column, tid, v);
+    put_bytes(to, column, tid, v);
   else
     put_fragment(to, column, tid, v);
 }

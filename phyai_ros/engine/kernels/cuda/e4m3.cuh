@@ -64,26 +64,26 @@ DEV void narrow(const u32 (&first)[4], const u32 (&second)[4], u32 (&to)[4],
     }
 }
 
-// In E5M2 (``cluster_product.cu``), that is ``upper4`` and ``narrow`` without factors: two steps of
-// halves into one of bytes, which are halves' upper bits, rounded: no row needs a factor.
-DEV u32 upper4(u32 ab, u32 cd) {
-  u32 p;
-  asm("prmt.b32 %0, %1, %2, 0x7531;" : "=r"(p) : "r"(ab), "r"(cd));
-  return p;
-}
+// In E5M2 (``cluster_product.cu``), that is ``narrow`` without factors, and ``put_bytes`` of who leaves
+// rows so: to the nearest, ties to even, the largest where it is more, as ``quantize.in_e5m2``. Rounding
+// a half's upper byte by an addition made infinity of halves from 61440 on, and zero of what is no
+// number.
+
 // A thread's share of 8 columns into fragments of bytes, [width / 32][128 threads][16], to where the
 // product that reads them has neighbours: its weights are in their own order.
-DEV void put_upper(u16* to, u32 column, u32 tid, const float* v) {
+DEV void put_bytes(u16* to, u32 column, u32 tid, const float* v) {
   const u32 q = tid & 3, reader = (tid & ~3u) + ((column >> 3) & 1) * 2 + (q >> 1);
   to += ((column >> 5) * 128 + reader) * 8 + ((column >> 4) & 1) * 4 + (q & 1);
-#pragma unroll
-  for (int h = 0; h < 2; h++) to[h * 2] = (u16)upper4(pack(v[h * 2], v[h * 2 + 1]) + 0x00800080, 0);
+  const u32 rows = pack_e5m2(v[0], v[1], v[2], v[3]);
+  to[0] = (u16)rows, to[2] = (u16)(rows >> 16);
 }
 DEV void narrow(const u32 (&first)[4], const u32 (&second)[4], u32 (&to)[4]) {
-  const u32 rounds = 0x00800080;
 #pragma unroll
-  for (int h = 0; h < 2; h++) {
-    to[h] = upper4(first[h] + rounds, first[2 + h] + rounds);
-    to[2 + h] = upper4(second[h] + rounds, second[2 + h] + rounds);
-  }
+  for (int i = 0; i < 2; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const u32* a = i ? second : first;
+      Float2 one = unpack(a[h]), other = unpack(a[2 + h]);
+      to[i * 2 + h] = pack_e5m2(one.v[0], one.v[1], other.v[0], other.v[1]);
+    }
 }
