@@ -15,7 +15,6 @@ from phyai_ros.engine.kernels import (
     flow_places,
     flow_step,
     flow_tokens,
-    fp8_norm,
     fragments,
     gated_activation,
     gated_linear,
@@ -103,30 +102,26 @@ def test_add_norm(rand, dtype, dependent, kind, parts, extras):
 @pytest.mark.parametrize("dependent", DEPENDENT)
 @pytest.mark.parametrize("branched", [True, False])
 @pytest.mark.parametrize("narrow", [True, False])
-@pytest.mark.parametrize("kernel", [add_norm, fp8_norm])
-def test_a_stream_that_begins_at_a_norm(rand, dtype, dependent, branched, narrow, kernel):
-    """And whose rows change places, where the kernel has that."""
+def test_a_stream_that_begins_at_a_norm(rand, dtype, dependent, branched, narrow):
+    """And whose rows change places."""
     rows, every, width = 15, 5, 200
     x = torch.full((rows, width), torch.nan, device=DEVICE)
     branch = rand(rows, width, dtype=dtype) if branched else None
     start = rand(every, width, dtype=dtype if narrow else torch.float32)
     options = {"kind": "layer", "eps": 1e-6}
-    order = {}
-    if kernel is add_norm:
-        order = {"order": torch.randperm(every).to(DEVICE, torch.int32)}
+    order = torch.randperm(every).to(DEVICE, torch.int32)
     x64, branch64, start64 = wide(x, branch, start)
-    expected = kernel.reference(
-        x64, branch64, **options, dtype=torch.float64, start=start64, **order
+    expected = add_norm.reference(
+        x64, branch64, **options, dtype=torch.float64, start=start64, order=order
     )
-    found = kernel.fused(
-        x, branch, **options, dtype=dtype, start=start, **order, dependent=dependent
+    found = add_norm.fused(
+        x, branch, **options, dtype=dtype, start=start, order=order, dependent=dependent
     )
     check(found, expected, dtype)
     check(x, x64, torch.float32)
-    if order:  # as said: the r-th row is put at order[r]
-        plain = add_norm.reference(x64, None, **options, dtype=torch.float64)
-        for r, to in enumerate(order["order"].tolist()):
-            torch.testing.assert_close(expected[every + to], plain[every + r])
+    plain = add_norm.reference(x64, None, **options, dtype=torch.float64)
+    for r, to in enumerate(order.tolist()):  # as said: the r-th row is put at order[r]
+        torch.testing.assert_close(expected[every + to], plain[every + r])
 
 
 @needs_triton

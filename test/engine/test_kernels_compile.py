@@ -157,8 +157,8 @@ FP8_KERNELS = {
         fp8_norm.fp8_norm_kernel,
         {"branch_ptr": "*bf16", "out_ptr": SMALL, "eps": "fp32"},
         {"PARTS": 1, "SCALED": True, "HAS_ROWS": True, "HAS_BIAS": True, "HAS_GATE": True,
-         "HAS_SCALE": True, "HAS_SHIFT": True, "HAS_START": True, "RMS": False,
-         "QUANTISED": True, "BLOCK": 1024, "STEP": 128, "SHARE": 256},
+         "HAS_SCALE": True, "HAS_SHIFT": True, "RMS": False, "QUANTISED": True,
+         "BLOCK": 1024, "STEP": 128, "SHARE": 256},
     ),
     "fp8_rows": (
         fp8_rows.fp8_rows_kernel,

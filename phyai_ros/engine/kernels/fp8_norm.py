@@ -33,7 +33,8 @@ def reference(
     ahead: torch.Tensor | None = None,
     pick: torch.Tensor | None = None,
 ) -> torch.Tensor | QuantizedRows:
-    """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3. pick: not in ``fused``."""
+    """As ``add_norm.reference``; E4M3 rows where ``dtype`` is E4M3. start, pick: not in ``fused``,
+    for what begins at a norm are image towers, which stay in 16 bits."""
     plain = branch.scaled() if isinstance(branch, Product) else branch
     bias = branch.bias if isinstance(branch, Product) and bias is None else bias
     h = add_norm.reference(
@@ -46,13 +47,11 @@ def reference(
 @jit
 def fp8_norm_kernel(
     x_ptr, branch_ptr, rows_ptr, columns_ptr, bias_ptr, gate_ptr, scale_ptr, shift_ptr, out_ptr,
-    out_scale_ptr, start_ptr, ahead_ptr, rows, width, starts,
-    ahead_count, ahead_row, ahead_stride, eps,
+    out_scale_ptr, ahead_ptr, rows, width, ahead_count, ahead_row, ahead_stride, eps,
     PARTS: tl.constexpr, SCALED: tl.constexpr, HAS_ROWS: tl.constexpr,
     HAS_BIAS: tl.constexpr, HAS_GATE: tl.constexpr, HAS_SCALE: tl.constexpr,
-    HAS_SHIFT: tl.constexpr, HAS_START: tl.constexpr,
-    RMS: tl.constexpr, QUANTISED: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
-    SHARE: tl.constexpr, PDL: tl.constexpr,
+    HAS_SHIFT: tl.constexpr, RMS: tl.constexpr, QUANTISED: tl.constexpr, BLOCK: tl.constexpr,
+    STEP: tl.constexpr, SHARE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -70,13 +69,9 @@ def fp8_norm_kernel(
         bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
     if SCALED:
         columns = _factors(columns_ptr + at, inside)
-    if HAS_START:
-        begin = start_ptr + row % starts * width + at
-        x = tl.load(begin, mask=inside, other=0.0).to(tl.float32)
     if PDL:
         tl.extra.cuda.gdc_wait()
-    if not HAS_START:
-        x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
+    x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0)
     if PARTS > 0:
         branch = summed(branch_ptr, row, rows, width, at, inside, BLOCK, PARTS)
         if SCALED:
@@ -88,7 +83,6 @@ def fp8_norm_kernel(
         if HAS_GATE:
             branch *= gate
         x += branch
-    if PARTS > 0 or HAS_START:
         tl.store(x_ptr + row * width + at, x, mask=inside)
     if PDL and SHARE > 0:
         ask(row, ahead_ptr, ahead_count, ahead_row, ahead_stride, STEP, SHARE)
@@ -114,11 +108,11 @@ def fused(
     gate: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
     shift: torch.Tensor | None = None,
-    start: torch.Tensor | None = None,
     ahead: torch.Tensor | None = None,
     dependent: bool = False,
 ) -> torch.Tensor | QuantizedRows:
-    """``reference`` in one launch. x float32, all contiguous."""
+    """``reference`` in one launch. x float32, all contiguous. Raises TypeError for what it does not
+    take."""
     rows, width = x.shape
     out = torch.empty(rows, width, dtype=dtype, device=x.device)
     out_scale = torch.empty(rows if dtype == E4M3 else 0, dtype=torch.float32, device=x.device)
@@ -135,13 +129,11 @@ def fused(
         x if product is None else product.columns, bias if bias is not None else x,
         gate if gate is not None else x, scale if scale is not None else x,
         shift if shift is not None else x, out, out_scale,
-        start if start is not None else x, asked.weight,
-        rows, width, rows if start is None else len(start),
-        asked.lines, asked.a_row, asked.stride, eps,
+        asked.weight, rows, width, asked.lines, asked.a_row, asked.stride, eps,
         PARTS=parts, SCALED=product is not None, HAS_ROWS=factors is not None,
         HAS_BIAS=bias is not None,
         HAS_GATE=gate is not None, HAS_SCALE=scale is not None, HAS_SHIFT=shift is not None,
-        HAS_START=start is not None, RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block,
+        RMS=kind == "rms", QUANTISED=dtype == E4M3, BLOCK=block,
         **asked.constants, PDL=dependent, num_warps=8 if block > 1024 else 4, **options,
     )  # fmt: skip
     return QuantizedRows(out, out_scale) if dtype == E4M3 else out

@@ -34,15 +34,15 @@ class FusedVision:
         cos, sin = (t[:, 0].view(count, length, -1) for t in (cos, sin))
         branch = tower.patch_embed(patches)
         x = torch.empty(table.shape, dtype=torch.float32, device=table.device)
-        begin: torch.Tensor | None = table
+        begin = {"start": table}
         heads = tower.config.heads
         shape = (count, heads, length, tower.config.hidden // heads)
         key, value = (torch.empty(shape, dtype=patches.dtype, device=x.device) for _ in range(2))
         deepstack, held = [], []
         for i, block in enumerate(cast(Any, tower.blocks)):
             attn, mlp = block.attn, block.mlp
-            h = ops.layer_norm(x, branch, block.norm1, reads(attn.qkv.weight), start=begin)
-            begin = None
+            h = ops.layer_norm(x, branch, block.norm1, reads(attn.qkv.weight), **begin)
+            begin = {}
             y = ops.branch(h, attn.qkv.weight, attn.qkv.bias)
             q = ops.rope_cache(y, cos, sin, key, value, heads=heads)
             assert q is not None
