@@ -86,9 +86,10 @@ def test_against_float64(rand, tokens, at, dtype, adaptive):
 
 @needs_hopper
 @pytest.mark.cuda
-@pytest.mark.parametrize(("tokens", "at", "alone"), [(50, 816, False), (51, 969, True)])
-def test_e4m3_against_float64(rand, tokens, at, alone):
-    case = Case(rand, 2, tokens, at, torch.float16, not alone, alone, fp8=True)
+@pytest.mark.parametrize("at", [816, 969])
+def test_e4m3_against_float64(rand, at):
+    """pi0.5's; pi0's expert, whose first row sees no other, stays in 16 bits."""
+    case = Case(rand, 2, 50, at, torch.float16, fp8=True)
     expected, expert = case.expected(), case.expert()
     nearness.check(case.run(expert, case.rest(expert)), expected, 9e-2)
 
