@@ -79,7 +79,8 @@ class Policy:
         noise: Noise | None = None,
         guidance: Sequence[Guidance | None] | None = None,
     ) -> list[ActionChunk]:
-        """Independent requests in one pass; each chunk is the one its request would get alone."""
+        """Independent requests in one pass; each chunk is the one its request would get alone.
+        guidance: None, or an entry a request. Raises PolicyError naming what does not fit."""
         if not observations:
             return []
         asked = _Asked(self, observations, noise, guidance)
@@ -143,6 +144,7 @@ class _Asked:
         guidance: Sequence[Guidance | None] | None,
     ):
         self._policy, self._observations, self._noise = policy, observations, noise
+        self._guided = guidance is not None
         self._wishes = () if guidance is None else tuple(guidance)
         self.methods = {wish.method for wish in self._wishes if wish is not None}
         self._made: tuple[torch.Tensor, solver.Guide | None] | None = None
@@ -151,7 +153,7 @@ class _Asked:
         spec, batch = self._policy.spec, len(self._observations)
         for observation in self._observations:
             check_observation(observation, spec)
-        if self.methods and len(self._wishes) != batch:
+        if self._guided and len(self._wishes) != batch:
             raise PolicyError(f"guidance: expected {batch} entries, found {len(self._wishes)}")
         for wish in self._wishes:
             if wish is not None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from phyai_ros.engine.types import Guidance, Observation, PolicyError, PolicySpec
@@ -54,7 +56,9 @@ def _check_image(key: str, image: np.ndarray) -> None:
 
 
 def check_guidance(guidance: Guidance, spec: PolicySpec) -> None:
-    """Method, shape, finiteness and the order 0 <= committed <= rows <= horizon."""
+    """Method, left-over (finite numbers [rows, action_dim]), columns (bool [action_dim]), and whole
+    numbers in the order 0 <= committed <= rows <= horizon, 1 <= execution_horizon <= horizon.
+    Raises PolicyError naming the field, expected and found."""
     if guidance.method not in spec.guidance_methods:
         raise PolicyError(
             f"guidance {guidance.method!r} is not one that {spec.family} can do: "
@@ -65,6 +69,8 @@ def check_guidance(guidance: Guidance, spec: PolicySpec) -> None:
         raise PolicyError(
             f"guidance.leftover: expected [rows, {spec.action_dim}], found {list(leftover.shape)}"
         )
+    if leftover.dtype.kind not in "fiu":
+        raise PolicyError(f"guidance.leftover: expected numbers, found {leftover.dtype}")
     if not np.isfinite(leftover).all():
         raise PolicyError("guidance.leftover: not finite")
     if guidance.columns is not None and np.shape(guidance.columns) != (spec.action_dim,):
@@ -72,6 +78,14 @@ def check_guidance(guidance: Guidance, spec: PolicySpec) -> None:
             f"guidance.columns: expected {spec.action_dim} values, "
             f"found shape {list(np.shape(guidance.columns))}"
         )
+    if guidance.columns is not None and np.asarray(guidance.columns).dtype != bool:
+        found = np.asarray(guidance.columns).dtype
+        raise PolicyError(f"guidance.columns: expected True or False, found {found}")
+    for name in ("committed", "execution_horizon"):
+        value = getattr(guidance, name)
+        # Of half a row or half a chunk nobody said what it means; a bool counts nothing.
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise PolicyError(f"guidance.{name}: expected a whole number, found {value!r:.100}")
     rows = len(leftover)
     if not 0 <= guidance.committed <= rows or rows > spec.horizon:
         raise PolicyError(

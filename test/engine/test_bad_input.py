@@ -261,6 +261,46 @@ def test_noise_and_a_left_over_that_are_not_finite(made):
             policy.infer(given, None, Guidance(rows, 1, method=method, execution_horizon=1))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"committed": 1.5}, r"guidance\.committed: expected a whole number, found 1\.5"),
+        ({"committed": True}, r"guidance\.committed: expected a whole number, found True"),
+        ({"committed": 3}, "expected 0 <= committed <= left-over rows.*found committed 3, rows 2"),
+        ({"committed": -1}, "expected 0 <= committed .*found committed -1"),
+        ({"execution_horizon": 2.5}, r"guidance\.execution_horizon: expected a whole number"),
+        ({"execution_horizon": np.True_}, r"guidance\.execution_horizon: expected a whole number"),
+        ({"execution_horizon": None}, r"guidance\.execution_horizon: .*found None"),
+        ({"execution_horizon": 0}, r"guidance\.execution_horizon: expected 1 to \d+, found 0"),
+        ({"leftover": "words"}, r"guidance\.leftover: expected numbers, found <U1"),
+        ({"columns": "numbers"}, r"guidance\.columns: expected True or False, found float64"),
+        ({"columns": [True]}, r"guidance\.columns: expected \d+ values"),
+    ],
+    ids=str,
+)
+def test_a_wish_that_does_not_fit(made, wrong, says):
+    policy = made[2]
+    given, width = request(policy.spec), policy.spec.action_dim
+    named = {"words": np.full((2, width), "1"), "numbers": np.ones(width)}
+    wrong = {k: named[v] if isinstance(v, str) else v for k, v in wrong.items()}
+    if width == 1 and "columns" in wrong:
+        wrong["columns"] = [True, True]
+    for method in policy.spec.guidance_methods[:1]:
+        wish = Guidance(np.zeros((2, width)), np.int64(1), method, np.int32(1))
+        assert np.isfinite(policy.infer(given, None, wish).actions).all()
+        with pytest.raises(PolicyError, match=says):
+            policy.infer(given, None, replace(wish, **wrong))
+
+
+def test_wishes_that_are_not_one_a_request(made):
+    policy = made[2]
+    given = request(policy.spec)
+    for wishes in ([None], [], [None] * 3):
+        with pytest.raises(PolicyError, match=f"expected 2 entries, found {len(wishes)}"):
+            policy.infer_batch([given, given], guidance=wishes)
+    assert len(policy.infer_batch([given, given], guidance=[None, None])) == 2
+
+
 def test_weights_that_make_actions_that_are_not_finite(damaged):
     """Refused at loading, or at the first request: never passed on."""
     _, root = damaged
