@@ -1,14 +1,15 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """FP8 weights (E4M3), and what they multiply: what both mean, in plain torch.
 
-A weight has one scale an output channel, a power of two, an activation one a row (a token); the
-largest magnitude comes to E4M3's largest number. Or an activation is E5M2, which needs no scale and
-has a bit less. Sums are float32. A ``QuantizedWeight`` stands
-where a linear layer's weight stood: plain torch products with it emulate in float32 what the fused
-operators compute (``kernels/fp8_*.py``), on any device. Kernels for one request's few rows in
-clusters multiply the same weights, and round the rows in a way of their own, which their twins
-tell: to E4M3 by a power of two a row and share of the depth (``kernels/dit_product.py``), or halves
-to E5M2 (``cluster_product.py``). So they are no nearer to the emulation than to 16 bits.
+A weight has one scale an output channel, a power of two, under which the channel's largest
+magnitude is at least half of E4M3's largest number and no more than it. An activation has one a row
+(a token), whose largest magnitude comes to E4M3's largest number. Or an activation is E5M2, which
+needs no scale and has a bit less. Sums are float32. A ``QuantizedWeight`` stands where a linear
+layer's weight stood: plain torch products with it emulate in float32 what the fused operators
+compute (``kernels/fp8_*.py``), on any device. Kernels for one request's few rows in clusters
+multiply the same weights, and round the rows in a way of their own, which their twins tell: to E4M3
+by a power of two a row and share of the depth (``kernels/dit_product.py``), or to E5M2
+(``cluster_product.py``). So they are no nearer to the emulation than to 16 bits.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def quantize_rows(x: torch.Tensor, rows: torch.dtype = E4M3) -> QuantizedRows:
 
 
 def in_e5m2(x: torch.Tensor) -> torch.Tensor:
-    """x -> the nearest E5M2 numbers, of no scale; what is more than the largest is the largest."""
+    """x, of any shape -> the nearest E5M2 numbers, ties to even, of no scale; what is more than the
+    largest is the largest, infinity too. What is no number stays none. So does every kernel that
+    leaves E5M2 rows, and the clusters that make them of halves they read (``cuda/e4m3.cuh``)."""
     return x.float().clamp(-LARGEST_E5M2, LARGEST_E5M2).to(E5M2)
 
 

@@ -4,6 +4,7 @@
 import subprocess
 from pathlib import Path
 
+import dit_case
 import pytest
 import torch
 from emulated_gpu import needs_compiler
@@ -70,3 +71,12 @@ def test_four_warpgroups_leave_their_sums_where_their_weights_were(k, fits):
     """Of 512 bytes a column each has 128: less than the sums of the other three."""
     form = Form(2048, k, 1, 4, 32, "gated", "rms", "gelu_tanh", registers=128, fp8=True)
     assert form.fits() is fits
+
+
+def test_blocks_of_the_published_layers():
+    """What ``dit_layers`` says of them: on 132 multiprocessors others find room beside 96."""
+    for fp8, forms in dit_case.USED.items():
+        blocks = {kind: f.n // f.columns * f.blocks for kind, f in forms.items()}
+        assert blocks == {
+            "own": 96, "cross": 96, "output": 96, "up": 128 if fp8 else 96, "down": 96, "last": 64,
+        }  # fmt: skip

@@ -1,6 +1,7 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """FP8 policies, emulated on a CPU: what is quantised, how far actions move, what is refused."""
 
+import inspect
 import logging
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from phyai_ros.engine import quantize, rtc, solver
+from phyai_ros.engine.kernels import fp8_norm
 from phyai_ros.engine.layers.fp8 import Fp8Twins, select_fp8
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel
@@ -20,7 +22,7 @@ from phyai_ros.engine.models.paligemma.config import GEMMA_VARIANTS, FlowConfig,
 from phyai_ros.engine.models.pi0.model import Pi0
 from phyai_ros.engine.models.pi05.model import Pi05
 from phyai_ros.engine.policy import load_policy
-from phyai_ros.engine.quantize import E4M3, E5M2, Fp8Plan, QuantizedWeight, quantize_rows
+from phyai_ros.engine.quantize import E4M3, E5M2, Fp8Plan, QuantizedWeight, in_e5m2, quantize_rows
 from phyai_ros.engine.types import PolicyError
 
 CPU = torch.device("cpu")
@@ -38,6 +40,15 @@ def test_a_number_is_rounded_to_its_nearest_neighbour():
     assert not quantize_rows(torch.zeros(2, 8)).dequantize().any()
 
 
+class AsTheKernels(Fp8Twins):
+    """Norms are given what the kernel takes, which stands only where there is a GPU."""
+
+    def add_norm(self, x, branch, **options):
+        if options["dtype"] == E4M3:
+            inspect.signature(fp8_norm.fused).bind(x, branch, **options)
+        return super().add_norm(x, branch, **options)
+
+
 def test_an_e5m2_number_has_no_scale():
     x = torch.randn(5, 300).double() * torch.tensor([1e-3, 1.0, 1e2, 1e4, 1e6])[:, None]
     made = quantize_rows(x, E5M2)
@@ -46,9 +57,23 @@ def test_an_e5m2_number_has_no_scale():
     # Half a step of a 2-bit mantissa, or of the subnormal numbers below 2^-14.
     most = torch.maximum(x.abs() / 8, torch.tensor(2.0**-17))
     assert (away <= 1.001 * most).all()
+    edges = torch.tensor([57344, 61440, 65504, 1e9, torch.inf, 1.125, 1.375, 2.0**-17, 2.0**-16])
+    expected = [57344, 57344, 57344, 57344, 57344, 1.0, 1.5, 0, 2.0**-16]  # ties go to even
+    for sign in (1, -1):
+        assert (sign * in_e5m2(sign * edges).float()).tolist() == expected
+    assert in_e5m2(torch.tensor([torch.nan])).isnan().all()
     weight = QuantizedWeight.of(torch.randn(32, 300), rows=E5M2)
     found = F.linear(x.float(), torch.cat([weight, weight])[32:])
     torch.testing.assert_close(found, made.dequantize() @ weight.dequantize().t())
+
+
+def test_a_channels_largest_is_the_upper_half_of_what_e4m3_has():
+    weight = torch.randn(500, 64) * torch.exp2(4 * torch.randn(500, 1))
+    weight[0] = 448 * torch.arange(64) / 63  # it is the largest number itself
+    most = QuantizedWeight.of(weight).values.float().abs().amax(1)
+    assert most[0] == 224
+    assert most.min() == 224
+    assert 400 < most.max() <= 448
 
 
 def test_a_quantised_weight_stands_for_its_layer():
@@ -159,7 +184,7 @@ def test_the_fused_form_is_the_emulated_one():
     batch = pi_cases.inputs(arrays, model.config.state_width)
     steps = pi_cases.meta(fixture, case)["num_steps"]
     plain, _ = pi_cases.sample(model, batch, arrays["noise"], steps)
-    fused, _ = pi_cases.sample(model.fused(Fp8Twins()), batch, arrays["noise"], steps)
+    fused, _ = pi_cases.sample(model.fused(AsTheKernels()), batch, arrays["noise"], steps)
     assert relative_error(fused, plain) < 0.04
     assert type(select_fp8(CPU, torch.bfloat16)) is Fp8Twins
 
@@ -176,7 +201,7 @@ def test_the_experts_operators_where_some_rows_are_committed():
     target = torch.randn(x.shape, generator=torch.Generator().manual_seed(2))
     committed = torch.arange(x.shape[1]) < torch.tensor([[3], [0]])
     found = []
-    for form in (model, model.fused(Fp8Twins())):
+    for form in (model, model.fused(AsTheKernels())):
         prefix = form.commit(form.prefix(batch, form.vision(batch)), committed)
         constants = form.constants(steps)
 
@@ -198,7 +223,7 @@ def test_groots_fused_form_is_the_emulated_one(case):
     assert quantize.quantize(model, model.fp8) > 10
     plain, fused = (
         gr00t_case.sample(form, inputs, arrays["noise"], steps)
-        for form in (model, model.fused(Fp8Twins()))
+        for form in (model, model.fused(AsTheKernels()))
     )
     assert relative_error(fused, plain) < 1e-4
     assert 1e-4 < relative_error(plain, arrays["actions"]) < 0.08

@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
 """All layers of a diffusion transformer over one request's few rows, five launches a layer, on
-Hopper (``cluster_product``, ``head_attention``). Layers attend to themselves or to keys that were
+Hopper (``dit_product``, ``head_attention``). Layers attend to themselves or to keys that were
 made once a request.
 
 Rows stay in the kernels' orders from the first layer to the last, and what a step's modulation adds
@@ -44,8 +44,9 @@ _FP8_SHAPES = {
     "down": ((6, 2, 96, 168), (1, 1, 16, 224)),
 }
 """Blocks of a cluster, warpgroups of a block, columns, registers: the first that fits is taken.
-Those of a layer of 1536 columns were the fastest together, in a graph of 32 layers; each puts 96
-blocks on the 132 multiprocessors, so that the next kernel's begin on those left over."""
+Those of a layer of 1536 columns were the fastest together, in a graph of 32 layers. Each puts 96
+blocks on the 132 multiprocessors, so that the next kernel's begin on those left over, but for
+``up`` of E4M3 weights, 128 smaller ones, and ``last``, 64."""
 _FP8_MOST = {"output": 1}
 """``Form.most`` in layers of E4M3 weights, beside whose small blocks 16-bit ones would crowd on few
 multiprocessors."""
