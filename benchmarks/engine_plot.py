@@ -27,6 +27,7 @@ NAMES = {
     "pi05_200": "pi0.5, 200 tokens",
     "pi05_200_fp8": "pi0.5, 200, FP8",
     "pi0_48": "pi0, 48 tokens",
+    "pi0_48_fp8": "pi0, 48, FP8",
     "gr00t": "GR00T N1.7",
     "gr00t_fp8": "GR00T N1.7, FP8",
     "smolvla": "SmolVLA",
