@@ -107,6 +107,8 @@ test_normalize.py |
 | prompt too long: cut as the reference does, with one warning | test_pi_preprocess.py, \
 test_smolvla.py, test_gr00t_policy.py |
 | state, pixels, noise, left-over or actions that are not finite | test_gr00t_policy.py |
+| a file beside the weights absent that official code needs; one that it has a default for: \
+told by name | test_absent_files.py |
 | horizon longer than the position table | test_checkpoint.py |
 
 GR00T's reference has no prompt limit; more than 1024 tokens are refused here.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,13 @@ from phyai_ros.engine.files import (
     read_json,
     unreadable,
 )
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import MisfitError, PolicyError
 from phyai_ros.engine.weights import Dtype, Rename, Rows, near
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_SIZES = "architecture.json"
 
 
 class Checkpoint:
@@ -170,6 +172,21 @@ class Checkpoint:
                         where=f"{path}: key {key!r}",
                     )
                 bar.update(stored.numel() * stored.element_size())
+
+    @contextmanager
+    def sized_by(self, keys: str) -> Iterator[None]:
+        """For families whose sizes ``keys`` of config.json name, or architecture.json tells: what
+        does not fit is refused with that file's name where it is not there."""
+        try:
+            yield
+        except MisfitError as error:
+            if self.has(_SIZES):
+                raise
+            raise MisfitError(
+                f"{error}; {self.root / _SIZES}: no such file, so the sizes are the published ones "
+                f"that {keys} of config.json names: where the weights have others, that file is "
+                "missing: copy it from where they come from"
+            ) from None
 
     def _opened(self, keys: Sequence[str]) -> Iterator[tuple[Path, Any, str]]:
         """Each key with its file, opened, a file at a time."""

@@ -13,7 +13,7 @@ import numpy as np
 import sentencepiece
 import tokenizers
 
-from phyai_ros.engine import hub
+from phyai_ros.engine import hub, notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.files import check_inside, read_json
 from phyai_ros.engine.types import PolicyError
@@ -36,20 +36,28 @@ class Tokenizer(Protocol):
 
 
 class FastTokenizer:
-    """A tokenizer.json. side: where a text that is too long is cut, left (its start) or right."""
+    """A tokenizer.json. side: where a text that is too long is cut, left (its start) or right;
+    None, right as transformers has it where no file says, and a cut is told as one of a guess."""
 
-    def __init__(self, path: Path, side: str = "right"):
+    def __init__(self, path: Path, side: str | None = "right"):
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises a bare Exception
             raise PolicyError(f"{path}: not a tokenizer ({error})") from None
-        self._side = side
+        self._path, self._side = path, side
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 
     def encode(self, text: str, *, special: bool = True, most: int | None = None) -> list[int]:
         if most is not None:
-            self._tokenizer.enable_truncation(most, direction=self._side)
+            if self._side is None:
+                notices.once(
+                    _log,
+                    f"{self._path.parent / _CONFIG}: no such file, whose truncation_side says "
+                    "which end a prompt that is too long loses: taken to be right, its end (left "
+                    "with SmolVLA's published backbone); copy it from where the tokenizer is",
+                )
+            self._tokenizer.enable_truncation(most, direction=self._side or "right")
         try:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
         finally:
@@ -128,10 +136,11 @@ def _in_directory(place: Path, root: Path) -> Tokenizer | None:
     return None
 
 
-def _side(file: Path, root: Path) -> str:
-    """Where transformers cuts with this tokenizer: the backbones of some policies say left."""
+def _side(file: Path, root: Path) -> str | None:
+    """Where transformers cuts with this tokenizer: the backbones of some policies say left. None
+    where the file is not there."""
     if not os.path.isfile(file):
-        return "right"
+        return None
     side = read_json(file, root).get("truncation_side") or "right"
     if side not in ("left", "right"):
         raise PolicyError(f"{file}: truncation_side: expected left or right, found {side!r}")

@@ -162,6 +162,10 @@ class PolicyError(ValueError):
     found and what there is to choose from."""
 
 
+class MisfitError(PolicyError):
+    """Sizes of the model and the checkpoint's weights, or each other, do not agree."""
+
+
 class FamilyError(PolicyError):
     """The checkpoint does not tell its family and none was named."""
 

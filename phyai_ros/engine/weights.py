@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import MisfitError, PolicyError
 
 Dtype = torch.dtype | Callable[[str], torch.dtype]
 
@@ -72,7 +72,7 @@ def sources_of(
             sources[Rows(name)] = key
     missing = _unfilled(targets, sources)
     if missing or unused:
-        raise PolicyError(_mismatch(root, list(files), missing, unused))
+        raise MisfitError(_mismatch(root, list(files), missing, unused))
     return sources
 
 
@@ -113,7 +113,7 @@ def put(
     dtype that does not fit."""
     shape = _shape(target, slot)
     if tuple(stored.shape) != shape:
-        raise PolicyError(f"{where}: expected shape {shape}, found {tuple(stored.shape)}")
+        raise MisfitError(f"{where}: expected shape {shape}, found {tuple(stored.shape)}")
     floating = target.is_floating_point()
     if floating != stored.is_floating_point() or stored.element_size() == 1:
         raise PolicyError(

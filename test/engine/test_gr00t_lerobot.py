@@ -204,13 +204,23 @@ def test_without_the_base_model_its_heads_are_asked_for_where_the_published_do_n
         load_policy(root)
 
 
-def test_without_the_base_model_what_is_assumed_is_said(tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ("/nowhere/GR00T", True),
+        ("nowhere/base", True),
+        ("someone/their-gr00t", True),
+        ("nvidia/GR00T-N1.7-3B", False),
+        ("", False),
+    ],
+)
+def test_without_the_base_model_what_is_assumed_is_said(tmp_path, caplog, base, said):
     root = convert(tmp_path / "saved", "e2e2")
-    change(root, "config.json", lambda c: c.update(base_model_path="/nowhere/GR00T", chunk_size=8))
+    change(root, "config.json", lambda c: c.update(base_model_path=base, chunk_size=8))
     # The published 40 rows, whatever chunk_size says: too many for this fixture's table.
     with pytest.raises(PolicyError, match="action_horizon 40 is longer than the position table"):
         load_policy(root)
-    assert "base_model_path /nowhere/GR00T is not here" in caplog.text
+    assert (f"base_model_path {base} is not here" in caplog.text) == said
 
 
 def test_a_tag_without_a_row_has_the_first_as_lerobot_trains_it(tmp_path, caplog):

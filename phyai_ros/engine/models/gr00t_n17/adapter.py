@@ -20,17 +20,17 @@ from phyai_ros.engine.models.gr00t_n17.images import patches_of
 from phyai_ros.engine.models.gr00t_n17.layout import Layout, from_ids
 from phyai_ros.engine.models.gr00t_n17.model import GrootModel, Inputs
 from phyai_ros.engine.models.gr00t_n17.read import (
-    BACKBONE,
     EMBEDDING,
     HEAD,
     PREFIX,
     read_config,
+    read_image_processor,
     read_sidecars,
 )
 from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars
 from phyai_ros.engine.models.gr00t_n17.vision import Grid
 from phyai_ros.engine.staging import Grouped, upload
-from phyai_ros.engine.types import Observation, PolicyError, PolicySpec
+from phyai_ros.engine.types import MisfitError, Observation, PolicyError, PolicySpec
 
 IGNORED_KEYS = (r"(_groot_model\.)?backbone\.model\.lm_head\.weight",)
 _DEFAULT_INSTRUCTION = "Perform the task."
@@ -42,20 +42,21 @@ def load(
     checkpoint: Checkpoint, *, embodiment: str | None, device: torch.device, dtype: torch.dtype
 ) -> GrootAdapter:
     """Raises PolicyError naming file and key of whatever does not fit."""
-    config = read_config(checkpoint)
-    sidecars = read_sidecars(checkpoint, embodiment)
-    tokenizer = tokenize.load(checkpoint, checkpoint.config.get("model_name") or BACKBONE)
-    adapter = GrootAdapter(checkpoint, config, sidecars, tokenizer, device)
-    with shapes.only():
-        model = GrootModel(config)
-    checkpoint.fill(
-        model,
-        device=device,
-        dtype=dtype,
-        rename=lambda key: key.removeprefix(PREFIX),
-        ignore=IGNORED_KEYS,
-        tied={EMBEDDING: next((k for k in checkpoint.keys if k.endswith(HEAD)), HEAD)},
-    )
+    with checkpoint.sized_by("model_name"):
+        config = read_config(checkpoint)
+        sidecars = read_sidecars(checkpoint, embodiment)
+        tokenizer = tokenize.load(checkpoint, sidecars.backbone)
+        adapter = GrootAdapter(checkpoint, config, sidecars, tokenizer, device)
+        with shapes.only():
+            model = GrootModel(config)
+        checkpoint.fill(
+            model,
+            device=device,
+            dtype=dtype,
+            rename=lambda key: key.removeprefix(PREFIX),
+            ignore=IGNORED_KEYS,
+            tied={EMBEDDING: next((k for k in checkpoint.keys if k.endswith(HEAD)), HEAD)},
+        )
     adapter.model = model.eval()
     return adapter
 
@@ -88,8 +89,7 @@ class GrootAdapter:
         self.sidecars = sidecars
         self.rtc_ramp_rate = config.rtc_ramp_rate
         self.codec = Codec(sidecars, config.max_state_dim, config.max_action_dim, config.horizon)
-        preprocessor = "preprocessor_config.json"
-        extra = checkpoint.json(preprocessor) if checkpoint.has(preprocessor) else None
+        extra = read_image_processor(checkpoint, sidecars.backbone, config.vision)
         self.rules = sidecars.rules(sidecars.kwargs, extra, sidecars.where["images"])
         self._tokenizer = tokenizer
         self._layouts: dict[tuple[object, ...], Layout] = {}
@@ -139,7 +139,7 @@ class GrootAdapter:
         ):
             found = self._tokenizer.id(token)
             if found != expected:
-                raise PolicyError(
+                raise MisfitError(
                     f"tokenizer: token {token!r}: expected id {expected}, found {found}"
                 )
 

@@ -45,6 +45,13 @@ COSMOS_REASON2_2B: dict[str, Any] = {
 
 _BACKBONES = {"nvidia/Cosmos-Reason2-2B": COSMOS_REASON2_2B}
 _QWEN_2B = "Qwen/Qwen3-VL-2B"
+PUBLISHED = f"{', '.join(_BACKBONES)}, {_QWEN_2B}*"
+"""For messages: the backbones of which everything is known here."""
+
+
+def is_published(name: str) -> bool:
+    """Whether a ``model_name`` is one of ``PUBLISHED``."""
+    return name.rstrip("/") in _BACKBONES or name.startswith(_QWEN_2B)
 
 
 @dataclass(frozen=True)
@@ -122,13 +129,11 @@ def _dimensions(
         backbone: Mapping[str, Any] = architecture["backbone"]
         return backbone
     name = str(config.get("model_name", "nvidia/Cosmos-Reason2-2B")).rstrip("/")
-    if name in _BACKBONES:
-        return _BACKBONES[name]
-    if name.startswith(_QWEN_2B):
-        return COSMOS_REASON2_2B
+    if is_published(name):
+        return _BACKBONES.get(name, COSMOS_REASON2_2B)
     raise PolicyError(
         f"{where}: key 'model_name': backbone {name!r} has no known dimensions; known: "
-        f"{', '.join(_BACKBONES)}, {_QWEN_2B}*; others need architecture.json beside it"
+        f"{PUBLISHED}; others need architecture.json beside it"
     )
 
 

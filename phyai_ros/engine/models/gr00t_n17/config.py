@@ -10,7 +10,7 @@ from typing import Any
 
 from phyai_ros.engine.fields import LEAST, check_fields
 from phyai_ros.engine.models.gr00t_n17.backbone import Backbone, TextConfig, VisionConfig
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import MisfitError, PolicyError
 
 _HEAD_DEFAULTS: dict[str, Any] = {
     "backbone_embedding_dim": 2048,
@@ -166,7 +166,7 @@ def _check(config: GrootConfig, head: Mapping[str, Any], where: str) -> None:
     )
     for name, found, expected in pairs:
         if found != expected:
-            raise PolicyError(f"{where}: {name}: expected {expected}, found {found}")
+            raise MisfitError(f"{where}: {name}: expected {expected}, found {found}")
     if config.vl_self_attention.layers and config.vl_self_attention.inner != config.backbone_dim:
         raise PolicyError(
             f"{where}: vl_self_attention_cfg heads x head_dim: expected {config.backbone_dim}, "

@@ -185,20 +185,27 @@ def _fraction(
 
 
 def _pixel_limits(preprocessor: Mapping[str, Any] | None, where: str) -> tuple[int, int]:
-    """Of preprocessor_config.json, whose mean and deviation are checked to be the backbone's."""
-    given = preprocessor or {}
-    mean, std = (list(given.get(key, (0.5,) * 3)) for key in ("image_mean", "image_std"))
+    """Of preprocessor_config.json, whose mean and deviation are checked to be the backbone's; of
+    none, the published backbone's. What a file leaves out official code does not take from there,
+    but from what is usual with another model (CLIP's mean, Qwen2-VL's sizes)."""
+    if preprocessor is None:
+        return _MIN_PIXELS, _MAX_PIXELS
+    where = f"{where}: preprocessor_config.json beside it"
+    mean, std = (preprocessor.get(key) for key in ("image_mean", "image_std"))
     if mean != [0.5] * 3 or std != [0.5] * 3:
         raise PolicyError(
-            f"{where}: preprocessor_config.json beside it: image_mean, image_std: expected 0.5, "
-            f"found {mean}, {std}"
+            f"{where}: image_mean, image_std: expected 0.5 for each colour, found {mean}, {std}"
         )
-    size = given.get("size") or {}
+    for key in ("min_pixels", "max_pixels"):
+        if preprocessor.get(key) is not None:
+            raise PolicyError(
+                f"{where}: {key}: expected none beside size.shortest_edge and size.longest_edge, "
+                f"found {preprocessor[key]!r}"
+            )
+    size = preprocessor.get("size")
+    held = size if isinstance(size, Mapping) else {}
     fewest, most = (
-        whole(
-            size.get(key) or otherwise, f"{where}: preprocessor_config.json beside it: size.{key}"
-        )
-        for key, otherwise in (("shortest_edge", _MIN_PIXELS), ("longest_edge", _MAX_PIXELS))
+        whole(held.get(key), f"{where}: size.{key}") for key in ("shortest_edge", "longest_edge")
     )
     return fewest, most
 

@@ -16,7 +16,13 @@ from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.fields import flag
 from phyai_ros.engine.models.gr00t_n17.codec import size_of
-from phyai_ros.engine.models.gr00t_n17.sidecars import MEASURED, PUBLISHED_IDS, Sidecars, choose
+from phyai_ros.engine.models.gr00t_n17.sidecars import (
+    BACKBONE,
+    MEASURED,
+    PUBLISHED_IDS,
+    Sidecars,
+    choose,
+)
 from phyai_ros.engine.models.lerobot import ACTION, STATE, Layout, Step, read_layout
 from phyai_ros.engine.types import PolicyError
 
@@ -75,6 +81,7 @@ def read(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
         },
         libero=libero,
         horizon=min((n for n in lengths if n > 0), default=None),
+        backbone=str(encode.config.get("model_name") or BACKBONE),
     )
 
 

@@ -11,18 +11,21 @@ from typing import Any
 from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.models.gr00t_n17 import lerobot_sidecars
+from phyai_ros.engine.models.gr00t_n17.backbone import PUBLISHED, VisionConfig, is_published
 from phyai_ros.engine.models.gr00t_n17.config import GrootConfig
 from phyai_ros.engine.models.gr00t_n17.sidecars import Sidecars, read_isaac
 from phyai_ros.engine.types import PolicyError
 
-BACKBONE = "nvidia/Cosmos-Reason2-2B"
 PREFIX = "_groot_model."
 """What lerobot's keys begin with."""
 HEAD = "backbone.model.lm_head.weight"
 EMBEDDING = "backbone.model.model.language_model.embed_tokens.weight"
 """One tensor by two names, of which lerobot's checkpoints keep the first alone."""
+IMAGE_PROCESSOR = "preprocessor_config.json"
 
 _log = logging.getLogger(__name__)
+_PUBLISHED = "nvidia/GR00T-N1.7"
+"""What the names of the published base models begin with: their sizes are the defaults."""
 _VERSIONS = ("n1.7", "n1_7", "n1d7", "n17", "1.7")
 _HEAD_DIM, _VL_HEAD_DIM = 48, 64
 
@@ -37,6 +40,38 @@ def read_sidecars(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
         f"{checkpoint.root}: neither processor_config.json (Isaac-GR00T) nor "
         "policy_preprocessor.json (lerobot)"
     )
+
+
+def read_image_processor(
+    checkpoint: Checkpoint, backbone: str, vision: VisionConfig
+) -> Mapping[str, Any] | None:
+    """preprocessor_config.json of the ``backbone``, from which official code takes it; None where
+    that is a published one, whose numbers ``ImageRules`` has. A checkpoint with another one (an
+    architecture.json) carries it. Raises PolicyError where nothing says what it holds, or it cuts
+    other patches than ``vision`` has."""
+    file = checkpoint.root / IMAGE_PROCESSOR
+    if not checkpoint.has(IMAGE_PROCESSOR):
+        sizes = "architecture.json"
+        own = checkpoint.has(sizes) and "backbone" in checkpoint.json(sizes)
+        if is_published(backbone) and not own:
+            return None
+        whose = f"which {sizes} describes" if own else f"{backbone!r}"
+        raise PolicyError(
+            f"{file}: missing: expected the one of the backbone, {whose}, found none: its size "
+            "decides how large the model sees an image, and official code does not run without; "
+            f"known without that file: {PUBLISHED}; copy it from where the backbone is"
+        )
+    given = checkpoint.json(IMAGE_PROCESSOR)
+    for key, expected in (
+        ("patch_size", vision.patch),
+        ("merge_size", vision.merge),
+        ("temporal_patch_size", vision.temporal),
+    ):
+        if given.get(key, expected) != expected:
+            raise PolicyError(
+                f"{file}: {key}: expected the backbone's {expected}, found {given[key]!r}"
+            )
+    return given
 
 
 def read_config(checkpoint: Checkpoint) -> GrootConfig:
@@ -62,13 +97,13 @@ def _lerobot_config(checkpoint: Checkpoint) -> dict[str, Any]:
     path = Path(str(own.get("base_model_path") or ""))
     if path.is_absolute() and (path / "config.json").is_file():
         base = Checkpoint(path).config
-    elif path.is_absolute():
+    elif own.get("base_model_path") and not str(path).startswith(_PUBLISHED):
         notices.once(
             _log,
             f"{checkpoint.root / 'config.json'}: base_model_path {path} is not here, and what the "
             "weights do not tell (heads, action_horizon, attend_text_every_n_blocks, "
-            "num_timestep_buckets) is taken to be as in the published GR00T N1.7; set it to where "
-            "the base model is",
+            "num_timestep_buckets) is taken to be as in the published GR00T N1.7; set it to the "
+            "whole path of where the base model is",
         )
     config = {**base, **_from_shapes(checkpoint, base)}
     for key in ("num_inference_timesteps", "rtc_ramp_rate"):

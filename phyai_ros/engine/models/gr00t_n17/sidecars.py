@@ -7,15 +7,21 @@ facts in the steps of its processor files, in ``lerobot_sidecars.py``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from phyai_ros.engine import notices
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.fields import flag
 from phyai_ros.engine.models.gr00t_n17.images import ImageRules
 from phyai_ros.engine.types import EmbodimentError, PolicyError
 
+_log = logging.getLogger(__name__)
+
+BACKBONE = "nvidia/Cosmos-Reason2-2B"
+"""The published checkpoint's, and of files that name none."""
 PUBLISHED_IDS = {
     "oxe_droid_relative_eef_relative_joint": 24,
     "xdof_relative_eef_relative_joint": 27,
@@ -48,7 +54,7 @@ class Sidecars:
     rules, which ``rules`` reads as the project does that wrote them. where: per part, the file and
     key to name in an error. libero: whether decoding ends with what LIBERO's simulator takes for
     the gripper g, the sign of 1 - 2 g. horizon: rows that lerobot cuts a chunk to, None where the
-    layout alone says."""
+    layout alone says. backbone: whose tokenizer and image processor official code takes."""
 
     embodiment: str
     embodiments: tuple[str, ...]
@@ -63,6 +69,7 @@ class Sidecars:
     where: Mapping[str, str]
     libero: bool = False
     horizon: int | None = None
+    backbone: str = BACKBONE
     rules: Callable[[Mapping[str, Any], Mapping[str, Any] | None, str], ImageRules] = (
         ImageRules.lerobot
     )
@@ -88,6 +95,13 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
         ids_path = str(checkpoint.root / "embodiment_id.json")
     if tag not in ids:
         raise PolicyError(f"{ids_path}: no id for embodiment {tag!r}; there are: {', '.join(ids)}")
+    if ids is PUBLISHED_IDS:
+        notices.once(
+            _log,
+            f"{checkpoint.root / 'embodiment_id.json'}: no such file, which Isaac-GR00T writes: "
+            f"embodiment {tag!r} is taken to have weight row {ids[tag]}, as in the published "
+            "table that Isaac-GR00T then takes; copy the file from where it was trained",
+        )
     return Sidecars(
         embodiment=tag,
         embodiments=tuple(modalities),
@@ -106,6 +120,7 @@ def read_isaac(checkpoint: Checkpoint, embodiment: str | None) -> Sidecars:
             "ids": ids_path,
         },
         libero=tag == "libero_sim",
+        backbone=str(kwargs.get("model_name") or BACKBONE),
         rules=ImageRules.isaac,
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phyai_ros.engine.fields import LEAST, check_fields
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import MisfitError, PolicyError
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ class FlowConfig:
         """Raises PolicyError where the parts do not fit one another."""
         check_fields(self, file)
         if self.vision.image_size % self.vision.patch_size:
-            raise PolicyError(
+            raise MisfitError(
                 f"{file}: image size {self.vision.image_size} is not a multiple of the patch "
                 f"size {self.vision.patch_size}"
             )
         if self.vision.width % self.vision.heads:
-            raise PolicyError(
+            raise MisfitError(
                 f"{file}: vision width {self.vision.width} is not a multiple of its "
                 f"{self.vision.heads} heads"
             )
@@ -111,7 +111,7 @@ class FlowConfig:
         for name in ("depth", "heads", "kv_heads", "head_dim", "rope_theta"):
             ours, theirs = getattr(self.language, name), getattr(self.expert, name)
             if ours != theirs:
-                raise PolicyError(
+                raise MisfitError(
                     f"{file}: the language model and the action expert need the same {name}, "
                     f"found {ours} and {theirs}"
                 )

@@ -15,7 +15,7 @@ from phyai_ros.engine.models.paligemma import keys
 from phyai_ros.engine.models.paligemma.config import FlowConfig
 from phyai_ros.engine.models.paligemma.flow import FlowPolicy
 from phyai_ros.engine.models.paligemma.prompt import Prompt
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import MisfitError, PolicyError
 from phyai_ros.engine.weights import Rows
 
 
@@ -82,7 +82,7 @@ class FlowFamily:
     def _check(self, checkpoint: Checkpoint, missing: set[str], there: set[str]) -> None:
         if missing:
             some = ", ".join(sorted(missing)[:5])
-            raise PolicyError(
+            raise MisfitError(
                 f"{checkpoint.root}: {len(missing)} weights of {self.name} are missing: {some}"
                 f"{', ...' if len(missing) > 5 else ''}; the checkpoint has {len(there)}, "
                 f"{', '.join(sorted(there)[:3])}, ..."

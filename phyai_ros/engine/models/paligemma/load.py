@@ -25,15 +25,16 @@ def load(
     dtype: torch.dtype,
 ) -> FlowAdapter:
     """embodiment: openpi's asset id, where a checkpoint has several; LeRobot's has none."""
-    if "type" in checkpoint.config:
-        refuse_embodiment(checkpoint.root, family.name, embodiment)
-        config, spec, transforms = lerobot.read(family, checkpoint)
-    else:
-        config, spec, transforms = openpi.read(family, checkpoint, embodiment)
+    with checkpoint.sized_by("paligemma_variant, action_expert_variant"):
+        if "type" in checkpoint.config:
+            refuse_embodiment(checkpoint.root, family.name, embodiment)
+            config, spec, transforms = lerobot.read(family, checkpoint)
+        else:
+            config, spec, transforms = openpi.read(family, checkpoint, embodiment)
+        model = family.read(checkpoint, config, device, dtype)
     spec = replace(
         spec, guidance_methods=guidance_methods(config), trained_delay=config.trained_delay
     )
-    model = family.read(checkpoint, config, device, dtype)
     return FlowAdapter(spec, model, transforms)
 
 

@@ -9,12 +9,13 @@ those of openpi's model config. Statistics are in ``assets/<asset id>/norm_stats
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from phyai_ros.engine import normalize, tokenize
+from phyai_ros.engine import normalize, notices, tokenize
 from phyai_ros.engine.checkpoint import Checkpoint
 from phyai_ros.engine.fields import flag, whole
 from phyai_ros.engine.models.paligemma.adapter import Transforms
@@ -27,6 +28,8 @@ from phyai_ros.engine.models.paligemma.config import (
 from phyai_ros.engine.models.paligemma.family import FlowFamily
 from phyai_ros.engine.models.paligemma.prompt import openpi_pi0, pi05
 from phyai_ros.engine.types import EmbodimentError, FeatureSpec, PolicyError, PolicySpec
+
+_log = logging.getLogger(__name__)
 
 CAMERAS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
 """openpi's image slots, in the model's order."""
@@ -95,6 +98,12 @@ def _relative(mask: Any, dims: Mapping[str, int], file: str) -> np.ndarray:
     """bool [action columns]; a mask may be shorter. None: no column is relative."""
     relative = np.zeros(dims["actions"], bool)
     if mask is None:
+        notices.once(
+            _log,
+            f"{file}: no delta_action_mask, which openpi keeps in the Python config of a training "
+            "run: all actions are taken to be absolute. Where columns were trained relative to the "
+            "state (DeltaActions), put their mask there; [] says that none was",
+        )
         return relative
     if not isinstance(mask, list) or not all(isinstance(value, bool) for value in mask):
         raise PolicyError(

@@ -209,21 +209,23 @@ def load(
     refuse_embodiment(checkpoint.root, "smolvla", embodiment)
     layout = read_layout(checkpoint.root, checkpoint.config)
     vectors = Vectors(layout)
-    config = _config(checkpoint, layout, vectors)
+    with checkpoint.sized_by("vlm_model_name"):
+        config = _config(checkpoint, layout, vectors)
     step = layout.preprocessor.find(lerobot_steps.TOKENIZER)
     words = step.config if step else {}
     tokenizer = tokenize.load(checkpoint, words.get("tokenizer_name") or config.vlm_model_name)
     config = replace(config, image_marks=_marks(checkpoint, config, tokenizer))
     with shapes.only():
         model = SmolVlaModel(config)
-    checkpoint.fill(
-        model,
-        device=device,
-        dtype=lambda name: torch.float32 if name.startswith(FLOAT32) else dtype,
-        rename=rename,
-        ignore=(*UNUSED, LEGACY_STATISTICS),
-        tied=TIED,
-    )
+    with checkpoint.sized_by("vlm_model_name"):
+        checkpoint.fill(
+            model,
+            device=device,
+            dtype=lambda name: torch.float32 if name.startswith(FLOAT32) else dtype,
+            rename=rename,
+            ignore=(*UNUSED, LEGACY_STATISTICS),
+            tied=TIED,
+        )
     model.vision_model.embeddings.arrange(config.patches_side)
     cameras = layout.real_cameras
     side = config.image_side

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from phyai_ros.engine.fields import LEAST, check_fields
-from phyai_ros.engine.types import PolicyError
+from phyai_ros.engine.types import MisfitError, PolicyError
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,13 @@ class SmolVlaConfig:
                 f"{file}: attention_mode is {self.attention_mode!r}; known: cross_attn, self_attn"
             )
         if self.num_expert_layers > 0 and self.num_vlm_layers % self.num_expert_layers:
-            raise PolicyError(
+            raise MisfitError(
                 f"{file}: num_expert_layers {self.num_expert_layers} must divide num_vlm_layers "
                 f"{self.num_vlm_layers}"
             )
         for layer, expert in enumerate(self.expert_of):
             if self.attends_itself(layer) and expert is None:
-                raise PolicyError(
+                raise MisfitError(
                     f"{file}: layer {layer} attends to the actions but has no expert layer "
                     f"(num_expert_layers {self.num_expert_layers}, self_attn_every_n_layers "
                     f"{self.self_attn_every_n_layers})"
@@ -205,7 +205,7 @@ class SmolVlaConfig:
         given, scale = self.resize_imgs_with_padding, self.vlm.scale_factor
         cells = self.patches_side
         if (given is not None and given[0] != given[1]) or cells < scale or cells % scale:
-            raise PolicyError(
+            raise MisfitError(
                 f"{file}: resize_imgs_with_padding is {given if given is None else list(given)}; "
                 f"expected a square of whole {scale} x {scale} patches of "
                 f"{self.vlm.vision.patch_size} pixels, such as {[self.vlm.vision.image_size] * 2}"
