@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.signals import SignalHandlerOptions
 
 from phyai_ros.nodes import params
+from phyai_ros.nodes.entering import EnterError, enter
 from phyai_ros.nodes.executor_thread import ExecutorThread
 from phyai_ros.nodes.middleware_watch import MiddlewareWatch, end_process
 
@@ -133,10 +133,11 @@ def run(make_node: Callable[[], ManagedNode], arguments: Sequence[str] | None = 
     """
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
-    rclpy.init(
-        args=list(arguments) if arguments is not None else None,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
+    try:
+        enter(arguments=arguments)
+    except EnterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
     watch = MiddlewareWatch(end_process)
     node: ManagedNode | None = None
     spinner: _Spinner | None = None

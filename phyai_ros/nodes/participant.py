@@ -7,8 +7,8 @@ import rclpy
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
-from rclpy.signals import SignalHandlerOptions
 
+from phyai_ros.nodes.entering import EnterError, enter, why
 from phyai_ros.nodes.executor_thread import ExecutorThread
 
 _PATIENCE = 2.0
@@ -21,12 +21,12 @@ class Participant:
 
     The command line's words are the tool's, none are ROS's. Signals are not left to rclpy either:
     Ctrl-C is a KeyboardInterrupt where the tool stands, and it closes what it opened in its own
-    order. rosout: whether others hear what the node logs.
+    order. rosout: whether others hear what the node logs. Raises EnterError.
     """
 
     def __init__(self, name: str, *, rosout: bool = True, use_sim_time: bool = False) -> None:
         self._context = Context()
-        rclpy.init(context=self._context, args=[], signal_handler_options=SignalHandlerOptions.NO)
+        enter(self._context, [])
         self._spinning: ExecutorThread | None = None
         try:
             self.node = rclpy.create_node(
@@ -37,6 +37,9 @@ class Participant:
             )
             self.executor = SingleThreadedExecutor(context=self._context)
             self.executor.add_node(self.node)
+        except rclpy._rclpy_pybind11.RCLError as error:
+            self._context.try_shutdown()
+            raise EnterError(why(error)) from None
         except BaseException:
             self._context.try_shutdown()
             raise

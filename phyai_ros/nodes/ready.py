@@ -16,6 +16,8 @@ from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
+from phyai_ros.nodes.entering import EnterError, enter
+
 _ASK_EVERY = 0.5
 _SAY_EVERY = 15.0
 
@@ -50,7 +52,11 @@ def _active(executor: SingleThreadedExecutor, client: rclpy.client.Client) -> bo
 
 
 def main() -> int:
-    rclpy.init()
+    try:
+        enter(signals=True)
+    except EnterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     try:
         wait(sys.argv[1:])
     except (KeyboardInterrupt, ExternalShutdownException):

@@ -10,6 +10,8 @@ import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
 
+from phyai_ros.nodes.entering import EnterError
+
 COMMANDS = {
     "up": "run a policy on a robot, real or simulated",
     "doctor": "listen to a running system and say why nothing moves",
@@ -101,6 +103,9 @@ def main(words: Sequence[str] | None = None, imported: Callable[[], object] = la
             raise
         text = f"{options.command} needs {missing}"
         print(f"phyai-ros: error: {text}", file=sys.stderr)
+        return 1
+    except EnterError as error:
+        print(f"phyai-ros: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

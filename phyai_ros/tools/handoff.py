@@ -71,7 +71,7 @@ def call(service: str) -> tuple[bool, str]:
         end = time.monotonic() + PATIENCE
         while not client.service_is_ready():
             if time.monotonic() > end:
-                where = os.environ.get("ROS_DOMAIN_ID", "0")
+                where = os.environ.get("ROS_DOMAIN_ID") or "0"
                 return False, (
                     f"{service} is not there after {PATIENCE:g} s in ROS domain {where}: is the "
                     "node running, in this domain and under this name? NOTHING was done"

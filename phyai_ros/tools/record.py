@@ -19,6 +19,7 @@ from phyai_ros import robots
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.bags.writer import STORAGES, BagWriter
 from phyai_ros.control.words import counted
+from phyai_ros.nodes.entering import EnterError
 from phyai_ros.nodes.memory import one_arena
 from phyai_ros.robots.parts import TOPIC
 from phyai_ros.tools import console
@@ -73,7 +74,12 @@ def main(words: Sequence[str]) -> int:
         signal.signal(told, on_signal)
     from phyai_ros.tools.record_node import RecordNode  # rclpy takes a moment
 
-    node = RecordNode(robot, recorder, options.topics)
+    try:
+        node = RecordNode(robot, recorder, options.topics)
+    except EnterError:
+        recorder.close()
+        shutil.rmtree(path, ignore_errors=True)  # it holds nothing, and stands in the way of one
+        raise
     console.say("info", f"recording into {path}; Ctrl-C ends it")
     if node.refusal is not None:
         console.say(

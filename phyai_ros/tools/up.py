@@ -81,7 +81,7 @@ def main(words: Sequence[str]) -> int:
     for name, text in graph.environment(values).items():
         os.environ.setdefault(name, text)
     if other := neighbours.running():
-        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        domain = os.environ.get("ROS_DOMAIN_ID") or "0"
         console.fail(
             f"another system runs in ROS domain {domain}: {other} says its state there. Two would "
             "command one arm: stop that one, or give each its own ROS_DOMAIN_ID"

@@ -22,7 +22,7 @@ def settings(rmw: str, environment: Mapping[str, str] = os.environ) -> dict[str,
     variable = profile_variable(environment)
     return {
         "middleware": rmw,
-        "ROS_DOMAIN_ID": environment.get("ROS_DOMAIN_ID", "0"),
+        "ROS_DOMAIN_ID": environment.get("ROS_DOMAIN_ID") or "0",
         "ROS_AUTOMATIC_DISCOVERY_RANGE": environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET"),
         variable: environment.get(variable, "none"),
     }
