@@ -22,7 +22,14 @@ from phyai_ros import robots
 from phyai_ros.engine.policy import DTYPES, Policy, load_policy
 from phyai_ros.engine.runner import SELECTORS
 from phyai_ros.engine.types import PolicyError
-from phyai_ros.tools import check_binding, check_inputs, check_rows, console, policy_options
+from phyai_ros.tools import (
+    check_binding,
+    check_inputs,
+    check_rows,
+    console,
+    policy_options,
+    writing,
+)
 from phyai_ros.tools.check_rows import Row
 from phyai_ros.tools.option_types import given, given_path
 
@@ -34,8 +41,10 @@ _EPILOG = """examples:
 Loads the checkpoint strictly, binds it to the robot, runs fixed inputs on the reference path
 (nothing cached, one request at a time) and on every other path at every batch size, then changes
 image, state, instruction and statistics one at a time: each must change the actions.
-exit status: 0 all well, 1 a breach or a checkpoint that cannot be used, 2 wrong usage
+exit status: 0 all well, 1 a breach, a checkpoint that cannot be used or a --json FILE that cannot
+be written, 2 wrong usage
 """
+_FILE = "check.json"
 
 
 def main(words: Sequence[str]) -> int:
@@ -57,15 +66,14 @@ def main(words: Sequence[str]) -> int:
         _show(rows, console.results(160))
     if refusal:  # a row for programs alone: people read it once, below what was checked before
         console.fail(refusal.note)
-    if options.json != "-":
-        try:
-            Path(options.json).write_text(text + "\n")
-        except OSError as error:
-            console.fail(f"--json {options.json}: {error.strerror}")
-            return 1
     failed = sum(not row.passed for row in every)
     console.say("info" if not failed else "error", f"checks: {len(every)}, failed: {failed}")
-    return 1 if failed else 0
+    if options.json == "-":
+        return 1 if failed else 0
+    asked = options.json is not None
+    file = Path(options.json if asked else _FILE)
+    written = writing.write(file, lambda p: p.write_text(text + "\n"), "--json FILE", asked=asked)
+    return 1 if failed or (asked and not written) else 0
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
@@ -102,9 +110,8 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--json",
         type=given,
-        default="check.json",
         metavar="FILE",
-        help="result file (%(default)s); - prints it",
+        help=f"result file ({_FILE}); - prints it",
     )
     options = parser.parse_args(list(words))
     if options.model is not None and options.robot is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from phyai_ros.replay.compare import Comparison, Parity, compare, parity
 from phyai_ros.replay.replay import REQUESTS, replay
 from phyai_ros.replay.result import ResultError, ResultFile, load, save
 from phyai_ros.replay.session import SELECTORS, Choices, open_session
-from phyai_ros.tools import console, policy_options
+from phyai_ros.tools import console, policy_options, writing
 from phyai_ros.tools.option_types import at_least, given, given_path, not_negative
 
 _EPILOG = """examples:
@@ -34,8 +34,8 @@ for byte, on the same machine whatever its load (and the same --threads).
 A bag of a live run is answered request by request, and each chunk is compared with the live one:
 --live makes a difference there count. Where a golden is given, observations and ticks must be
 identical and actions within the precision's tolerance.
-exit status: 0 all as it should be, 1 a difference, 2 wrong usage or a bag, checkpoint or golden
-that cannot be used
+exit status: 0 all as it should be, 1 a difference, 2 wrong usage, a bag, checkpoint or golden that
+cannot be used, or a file that was asked for and cannot be written
 """
 
 
@@ -48,22 +48,18 @@ def main(words: Sequence[str]) -> int:
             if bag.note:
                 console.say("warning", f"{bag.path}: {bag.note}")
             result = replay(bag, open_session(_choices(options)), options.requests)
-        out = options.out or Path("runs/replay") / f"{options.bag.resolve().stem}.npz"
-        _write(out, partial(save, result))
         comparison = compare(result, golden, options.tolerance) if golden else None
         live = parity(result)
-        picture = out.with_suffix(".png")
-        _write(picture, partial(_plot, result, comparison, live))
-        if options.json is not None:
-            found = report.as_json(result, comparison, live)
-            _write(Path(options.json), partial(_write_json, found))
     except (ValueError, OSError, ResultError) as error:
         console.fail(policy_options.said(error))
         return 2
-    if options.json != "-":
+    if options.json == "-":
+        print(_json(report.as_json(result, comparison, live)))
+    else:
         report.show(result, comparison, live, console.results(160))
-        console.say("info", f"{out}, {picture}")
-    return _verdict(options, result, comparison, live)
+    status = _verdict(options, result, comparison, live)
+    whole = _write(options, result, comparison, live)
+    return status or (0 if whole else 2)
 
 
 def _verdict(
@@ -101,20 +97,34 @@ def _plot(
         report.plot(result, live.error, live.command_error, "replay against the live run", path)
 
 
-def _write(path: Path, work: Callable[[Path], None]) -> None:
-    """A disk that is full, for one, says which file it had no room for."""
-    try:
-        work(path)
-    except OSError as error:
-        raise ValueError(f"{path} not written: {error.strerror or error}") from error
+def _write(
+    options: argparse.Namespace,
+    result: ResultFile,
+    comparison: Comparison | None,
+    live: Parity | None,
+) -> bool:
+    """The result, a picture beside it, the report; False where what was asked for is not there."""
+    asked = options.out is not None
+    out = options.out or Path("runs/replay") / f"{options.bag.resolve().stem}.npz"
+    picture = out.with_suffix(".png")
+    there = all(
+        writing.write(path, work, "--out FILE", asked=asked)
+        for path, work in (
+            (out, partial(save, result)),
+            (picture, partial(_plot, result, comparison, live)),
+        )
+    )
+    if there and options.json != "-":
+        console.say("info", f"{out}, {picture}")
+    if options.json in (None, "-"):
+        return there or not asked
+    text = _json(report.as_json(result, comparison, live)) + "\n"
+    told = writing.write(Path(options.json), lambda path: path.write_text(text), "--json FILE")
+    return told and (there or not asked)
 
 
-def _write_json(value: object, path: Path) -> None:
-    text = json.dumps(value, indent=2, sort_keys=True)
-    if path == Path("-"):
-        print(text)
-    else:
-        path.write_text(text + "\n")
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, sort_keys=True)
 
 
 def _choices(options: argparse.Namespace) -> Choices:

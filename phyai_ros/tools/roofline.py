@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from phyai_ros.bags.files import is_storage
 from phyai_ros.control.roofline import Roofline, Workload, evaluate
-from phyai_ros.tools import console, recorded
+from phyai_ros.tools import console, recorded, writing
 from phyai_ros.tools.option_types import given_path
 from phyai_ros.tools.report import build
 
@@ -27,7 +28,9 @@ _EPILOG = """examples:
   phyai-ros roofline --inference-ms 1180 --horizon 32 --execution-horizon 8 --rate 15 \\
       --what-if horizon=18 --what-if inference=0.4,rate=2
 --what-if: inference and rate are factors, horizon is rows executed; each adds a line.
+exit status: 0 done, 1 a file that was asked for cannot be written, 2 wrong usage
 """
+_PICTURE = "roofline.png"
 _REPORT_KEYS = {
     "inference": "inference.p50",
     "inference_p99": "inference.p99",
@@ -48,7 +51,7 @@ class RooflineError(ValueError):
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 2 wrong usage."""
+    """Exit status: 0 done, 1 a file that was asked for cannot be written, 2 wrong usage."""
     options = _parser().parse_args(words)
     try:
         loads = [_from_report(path, options) for path in options.report]
@@ -63,15 +66,21 @@ def main(words: Sequence[str]) -> int:
     _show(results)
     for result in results:
         print(sentence(result))
+    whole = True
     if options.json:
         entries = [_plain(asdict(r)) for r in results]
-        options.json.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-    if options.png:
-        from phyai_ros.tools import roofline_plot
+        text = json.dumps(entries, indent=1) + "\n"
+        whole = writing.write(
+            options.json, lambda path: path.write_text(text, encoding="utf-8"), "--json FILE"
+        )
+    from phyai_ros.tools import roofline_plot
 
-        roofline_plot.draw(results, options.png)
-        console.say("info", f"written to {options.png}")
-    return 0
+    asked = options.png is not None
+    picture = options.png if asked else Path(_PICTURE)
+    drawn = writing.write(picture, partial(roofline_plot.draw, results), "--png FILE", asked=asked)
+    if drawn:
+        console.say("info", f"written to {picture}")
+    return 0 if whole and (drawn or not asked) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,8 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--png",
         type=given_path,
-        default=Path("roofline.png"),
-        help="picture; default: roofline.png",
+        help=f"picture; default: {_PICTURE}",
     )
     add("--json", type=given_path, help="the numbers as JSON")
     return parser
@@ -210,6 +218,10 @@ def sentence(result: Roofline) -> str:
     )
     if result.slack >= 0:
         text += f"{1e3 * result.slack:.0f} ms of slack to the next handoff"
+        if result.slack_p99 < 0:  # false where it was not measured
+            text += (
+                f", but one chunk in a hundred comes {-1e3 * result.slack_p99:.0f} ms late or more"
+            )
     else:
         text += f"{-1e3 * result.slack:.0f} ms short at each handoff"
     left, delay = load.horizon - load.execution_horizon, result.delay

@@ -22,16 +22,22 @@ from phyai_ros.tools.plot_style import FAINT, INK, LINES, STYLE
 
 def draw(results: Sequence[Roofline], path: Path) -> None:
     """Left: execution against thinking, and the line where the bound turns. Right: time of a
-    handoff cycle over the rows executed."""
+    handoff cycle over the rows executed. Raises OSError where ``path`` cannot be written, or its
+    name ends as that of no picture."""
     with plt.rc_context(STYLE):
         figure, (plane, cycle) = plt.subplots(1, 2, figsize=(15, 6.4), layout="constrained")
         _plane(plane, results)
         _cycle(cycle, results)
         handles, labels = plane.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(results), 3))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=100, facecolor="white")
-        plt.close(figure)
+        try:
+            known = figure.canvas.get_supported_filetypes()
+            if path.suffix[1:].lower() not in known:
+                names = ", ".join(known)
+                raise OSError(f"expected a name ending in one of {names}, found {path.name!r}")
+            figure.savefig(path, dpi=100, facecolor="white")
+        finally:
+            plt.close(figure)
 
 
 def _plane(axis: Axes, results: Sequence[Roofline]) -> None:

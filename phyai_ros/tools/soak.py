@@ -7,10 +7,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from phyai_ros import robots
-from phyai_ros.tools import console
+from phyai_ros.tools import console, writing
 from phyai_ros.tools.option_types import above_zero, given
 from phyai_ros.tools.soaking import report
 from phyai_ros.tools.soaking.run import Soak
@@ -35,7 +36,11 @@ def main(words: Sequence[str]) -> int:
         console.fail(str(error))
         return 2
     out = Path(options.out).absolute()
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        console.fail(f"--out {out}: no folder there: {writing.why(error)}")
+        return 2
     system = System(
         robot,
         options.robot,
@@ -61,12 +66,22 @@ def main(words: Sequence[str]) -> int:
         "seconds": round(soak.seconds, 1),
     }
     numbers = report.as_dict(verdict, system, about)
-    (out / "soak.json").write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-    memory = "\n".join(system.memory.rows()) + "\n"
-    (out / "memory.csv").write_text(memory, encoding="utf-8")
     report.show(verdict, system, console.console)
-    console.say("info", f"wrote {out / 'soak.json'}, journal, memory and logs beside it")
-    return 0 if verdict.passed else 1
+    files = {
+        "soak.json": json.dumps(numbers, indent=2),
+        "memory.csv": "\n".join(system.memory.rows()),
+    }
+    whole = [
+        writing.write(out / name, partial(_write, f"{text}\n"), "--out DIR")
+        for name, text in files.items()
+    ]
+    if all(whole):
+        console.say("info", f"wrote {out / 'soak.json'}, journal, memory and logs beside it")
+    return 0 if verdict.passed and all(whole) else 1
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:

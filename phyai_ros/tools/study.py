@@ -28,7 +28,7 @@ from phyai_ros.study import latency, plots, results
 from phyai_ros.study.design import EXPERT, Design, Setting
 from phyai_ros.study.journal import Journal
 from phyai_ros.study.worker import Cell, run_all
-from phyai_ros.tools import console, study_options
+from phyai_ros.tools import console, study_options, writing
 from phyai_ros.tools.study_options import MODEL
 
 _WIDE = 160
@@ -74,7 +74,13 @@ def main(words: Sequence[str]) -> int:
         }
         # More episodes or conditions of the same kind go on in the same journal.
         fixed = {k: v for k, v in about.items() if k not in ("episodes", "first_seed")}
-        journal = Journal(out / "episodes.jsonl", fixed)
+        try:
+            journal = Journal(out / "episodes.jsonl", fixed)
+        except OSError as error:
+            raise ValueError(
+                f"{out.absolute()}: no folder for the episodes there: {writing.why(error)}; "
+                "--out DIR names another"
+            ) from None
     except (ValueError, OSError) as error:
         console.fail(str(error))
         return 2
@@ -92,8 +98,15 @@ def main(words: Sequence[str]) -> int:
         finally:
             cell.close()
     result = results.build(design, journal.rows, about)
-    _write(result, out)
     _show(result)
+    try:
+        _write(result, out)
+    except OSError as error:
+        console.fail(
+            f"{error.filename or out} not written: {writing.why(error)}; the episodes are in "
+            f"{journal.path}: the same command with --out {out} writes the rest from there"
+        )
+        return 1
     console.say("info", f"written to {out}")
     return 0
 

@@ -19,7 +19,7 @@ from phyai_ros import robots
 from phyai_ros.nodes import arguments, graph, outlets, pairing
 from phyai_ros.nodes.arguments import Argument, ArgumentError, Value
 from phyai_ros.nodes.restarts import OPTIONAL, Restarts
-from phyai_ros.tools import console, neighbours, shared_memory
+from phyai_ros.tools import console, neighbours, shared_memory, writing
 from phyai_ros.tools.supervise import Command, Supervisor
 
 if TYPE_CHECKING:
@@ -92,14 +92,9 @@ def main(words: Sequence[str]) -> int:
     try:
         commands = make_commands(specs, graph.environment(values), run_dir)
     except OSError as error:
-        console.fail(f"out:={run_dir}: no folder for report and logs there: {_why(error)}")
+        console.fail(f"out:={run_dir}: no folder for report and logs there: {writing.why(error)}")
         return 2
     return _run(values, commands, run_dir)
-
-
-def _why(error: OSError) -> str:
-    a_file = isinstance(error, (FileExistsError, NotADirectoryError))
-    return "it is, or lies in, a file" if a_file else error.strerror or str(error)
 
 
 def refuse_idle(values: Mapping[str, Value]) -> None:

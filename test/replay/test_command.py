@@ -70,6 +70,25 @@ def test_what_cannot_be_used_is_named_and_is_status_2(bags, tmp_path, capsys, ch
     assert says in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("option", "file"), [(None, "runs/replay/adversarial.npz"), ("--out", "o.npz"), ("--json", "j")]
+)
+def test_what_cannot_be_written_costs_no_verdict(
+    bags, golden, monkeypatch, tmp_path, capsys, option, file
+):
+    given = {"--golden": golden, "--out": tmp_path / "o.npz"}
+    if option is None:
+        del given["--out"]
+    else:
+        given[option] = file
+    monkeypatch.chdir("/proc")
+    status = command.main(words(bags / "adversarial", *(w for pair in given.items() for w in pair)))
+    said = capsys.readouterr()
+    assert "golden" in said.out
+    assert f"/proc/{file} not written: No such file" in said.err.replace("\n", " ")
+    assert status == (0 if option is None else 2)
+
+
 def test_live_asks_for_a_live_run(bags, tmp_path):
     assert command.main(words(bags / "plain", "--out", tmp_path / "o.npz", "--live")) == 1
 

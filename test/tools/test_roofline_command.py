@@ -87,6 +87,18 @@ def test_a_report_is_enough(run, tmp_path):
     assert text.count("a_run") == 2  # table and sentence
 
 
+@pytest.mark.parametrize(
+    ("p99", "late"), [(0.16, None), (0.377, "but one chunk in a hundred comes 27 ms late or more")]
+)
+def test_slack_that_the_slowest_chunks_do_not_have_is_no_promise(run, tmp_path, p99, late):
+    status, text, (result,), _ = run(
+        "--report", report(tmp_path, inference={"p50": 0.1, "p99": p99})
+    )
+    assert status == 0
+    assert result["slack_p99"] == pytest.approx(0.35 - p99)
+    assert ("250 ms of slack to the next handoff" + (f", {late}\n" if late else "\n")) in text
+
+
 def test_typed_numbers_take_the_place_of_a_reports(run, tmp_path):
     _, _, (result,), _ = run("--report", report(tmp_path), "--rate", "10", "--transport-ms", "0")
     assert result["execution"] == pytest.approx(0.8)
