@@ -25,6 +25,7 @@ from phyai_ros.engine.files import (
     check_inside,
     checkpoints_below,
     is_own_file,
+    is_there,
     read_json,
     unreadable,
 )
@@ -59,8 +60,8 @@ class Checkpoint:
 
     # -- JSON -------------------------------------------------------------------------------
     def has(self, name: str) -> bool:
-        """Whether the directory has this file, or a link to one."""
-        return (self.root / name).is_file()
+        """Whether the directory has this file, or a link to one; raises as ``is_there`` does."""
+        return is_there(self.root / name)
 
     def json(self, name: str) -> dict[str, Any]:
         """A JSON object of the directory. Raises PolicyError when absent or not an object."""
@@ -69,7 +70,7 @@ class Checkpoint:
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """A small safetensors file of the directory (statistics) as float32 or integer arrays."""
         path = self.root / name
-        if not path.is_file():
+        if not is_there(path):
             there = sorted(p.name for p in self.root.glob("*.safetensors"))
             raise PolicyError(f"{path}: missing; safetensors files here: {', '.join(there)}")
         with _open(path) as file:
@@ -202,7 +203,7 @@ class Checkpoint:
                     yield path, file, key
 
     def _check_format(self) -> None:
-        if self.has(_INDEX) or self.has(_SINGLE):
+        if self.has(_SINGLE) or self.has(_INDEX):
             return
         pickles = sorted(p.name for p in self.root.iterdir() if p.suffix in _PICKLES)
         if pickles:

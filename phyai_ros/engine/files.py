@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from phyai_ros.engine.types import PolicyError
 
 LARGEST_JSON = 64 << 20
 """Bytes. The index of the largest published policy has 0.1 MB, statistics have some KB."""
+_LARGEST_HEADER = 100_000_000
+"""Bytes: safetensors' own limit."""
 _LFS = b"version https://git-lfs"
 _LEVELS, _MOST_FOLDERS, _MOST_SHOWN = 3, 200, 4
 LONGEST_NAME = 255
@@ -23,6 +26,24 @@ def is_own_file(name: str) -> bool:
     beside it."""
     short = len(name.encode(errors="replace")) <= LONGEST_NAME
     return short and name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
+
+
+def is_there(path: Path) -> bool:
+    """Whether this file, or what it links to, is there. Raises PolicyError where a link leads to
+    nothing, or the name is something else's: what is absent has defaults, and this is not absent.
+    """
+    if os.path.isfile(path):
+        return True
+    if os.path.exists(path):
+        found = "a directory" if os.path.isdir(path) else "a device, a pipe or a socket"
+        raise PolicyError(f"{path}: expected a file, found {found}")
+    if os.path.islink(path):
+        raise PolicyError(
+            f"{path}: expected a file, found a link to {os.readlink(path)}, which is not there; "
+            "copy what it led to (of a Hugging Face cache, blobs beside snapshots), or download it "
+            "again"
+        )
+    return False
 
 
 def check_inside(path: Path, root: Path | None = None) -> None:
@@ -64,7 +85,36 @@ def unreadable(path: Path, error: Exception) -> PolicyError:
         return PolicyError(
             f"{path}: a Git LFS pointer, not the file itself: fetch it with git lfs pull"
         )
+    found = _cut(path)
+    if found:
+        return PolicyError(
+            f"{path}: not readable as safetensors: {found}: copy or download it again"
+        )
     return PolicyError(f"{path}: not readable as safetensors: {error}")
+
+
+def _cut(path: Path) -> str:
+    """Of a safetensors file whose size is not what its header says: both; of any other, nothing."""
+    try:
+        found = path.stat().st_size
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = file.read(min(size, _LARGEST_HEADER))
+    except OSError:
+        return ""
+    if found < 8:
+        return f"expected a header and weights, found {found} bytes"
+    if not header.startswith(b"{") or size > _LARGEST_HEADER:
+        return ""
+    if found < 8 + size:
+        return f"expected {8 + size} bytes of header alone, found {found}"
+    try:
+        entries = json.loads(header)
+        ends = [v["data_offsets"][1] for k, v in entries.items() if k != "__metadata__"]
+        expected = 8 + size + max(map(operator.index, ends), default=0)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return ""
+    return "" if expected == found else f"expected {expected} bytes, found {found}"
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -81,7 +131,7 @@ def _has_weights(folder: Path) -> bool:
 def read_json(path: Path, root: Path | None = None) -> dict[str, Any]:
     """A JSON object. Raises PolicyError when it is none, and when the file is absent, too large or
     a link that leads out of its directory. root: as in ``check_inside``."""
-    if not path.is_file():
+    if not is_there(path):
         there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         shown = ", ".join(there[:40]) + (f" and {len(there) - 40} more" if len(there) > 40 else "")
         raise PolicyError(f"{path}: missing: no such file; {path.parent} holds {shown or 'none'}")

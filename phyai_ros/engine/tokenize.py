@@ -15,7 +15,7 @@ import tokenizers
 
 from phyai_ros.engine import hub, notices
 from phyai_ros.engine.checkpoint import Checkpoint
-from phyai_ros.engine.files import check_inside, read_json
+from phyai_ros.engine.files import check_inside, is_there, read_json
 from phyai_ros.engine.types import PolicyError
 
 _log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def load(checkpoint: Checkpoint, name: str | None = None) -> Tokenizer:
 def _in_directory(place: Path, root: Path) -> Tokenizer | None:
     """root: the checkpoint's directory, out of which no link may lead."""
     for name in (_FAST, *_SENTENCEPIECE):
-        if os.path.isfile(place / name):
+        if is_there(place / name):
             check_inside(place / name, root)
             if name == _FAST:
                 return FastTokenizer(place / name, _side(place / _CONFIG, root))
@@ -139,7 +139,7 @@ def _in_directory(place: Path, root: Path) -> Tokenizer | None:
 def _side(file: Path, root: Path) -> str | None:
     """Where transformers cuts with this tokenizer: the backbones of some policies say left. None
     where the file is not there."""
-    if not os.path.isfile(file):
+    if not is_there(file):
         return None
     side = read_json(file, root).get("truncation_side") or "right"
     if side not in ("left", "right"):

@@ -82,6 +82,59 @@ def test_each_file_counts_or_its_absence_is_told_by_name(layout, tmp_path, caplo
         assert told["tokenizer_config.json"] == "warned"
 
 
+@pytest.mark.parametrize("layout", other_sizes.LAYOUTS)
+def test_a_link_to_what_is_not_there_is_no_absent_file(layout, tmp_path):
+    """As of a Hugging Face cache that was copied without its blobs: no default takes its place."""
+    root = tmp_path / layout
+    root.mkdir()
+    other_sizes.LAYOUTS[layout](root)
+    if (root / "tokenizer.json").is_file():
+        (root / "tokenizer_config.json").write_text("{}")
+    for file in [f for f in root.rglob("*") if f.is_file()]:
+        content = file.read_bytes()
+        file.unlink()
+        file.symlink_to("../../blobs/0123")
+        says = rf"{file.name}: expected a file, found a link to ../../blobs/0123, which is not ther"
+        with pytest.raises(PolicyError, match=says):
+            load_policy(root)
+        file.unlink()
+        file.write_bytes(content)
+    load_policy(root)
+
+
+def test_a_folder_in_place_of_a_file_is_said_to_be_one(tmp_path):
+    other_sizes.LAYOUTS["act"](tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(PolicyError, match=r"model.safetensors: expected a file, found a directory"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "statistics.safetensors"])
+def test_a_file_that_was_cut_says_how_much_is_missing(file, tmp_path):
+    other_sizes.LAYOUTS["act"](tmp_path)
+    whole = (tmp_path / file).read_bytes()
+    head = 8 + int.from_bytes(whole[:8], "little")
+    for size, says in (
+        (len(whole) - 1, f"expected {len(whole)} bytes, found {len(whole) - 1}"),
+        (head, f"expected {len(whole)} bytes, found {head}"),
+        (head - 1, f"expected {head} bytes of header alone, found {head - 1}"),
+        (7, "expected a header and weights, found 7 bytes"),
+        (0, "expected a header and weights, found 0 bytes"),
+    ):
+        (tmp_path / file).write_bytes(whole[:size])
+        with pytest.raises(PolicyError, match=rf"{file}: .*: {says}: copy or download it again"):
+            load_policy(tmp_path)
+    (tmp_path / file).write_bytes(whole + b"more")
+    with pytest.raises(PolicyError, match=f"expected {len(whole)} bytes, found {len(whole) + 4}"):
+        load_policy(tmp_path)
+    (tmp_path / file).write_bytes(b"none of safetensors' own, and longer than eight")
+    with pytest.raises(PolicyError, match=rf"{file}: not readable as safetensors: [^:]*: header"):
+        load_policy(tmp_path)
+    (tmp_path / file).write_bytes(whole)
+    load_policy(tmp_path)
+
+
 @needs_golden
 def test_a_published_backbones_image_processor_is_known(tmp_path):
     root = shutil.copytree(GOLDEN / FIXTURE, tmp_path / "checkpoint")

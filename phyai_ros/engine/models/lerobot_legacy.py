@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from phyai_ros.engine.files import check_inside, unreadable
+from phyai_ros.engine.files import check_inside, is_there, unreadable
 
 WEIGHTS = "model.safetensors"
 KEYS = r"(normalize_inputs|normalize_targets|unnormalize_outputs)\..*"
@@ -25,7 +25,7 @@ def statistics(
     weights hold none. inputs, outputs: feature keys of config.json. Raises PolicyError when the
     weights cannot be read."""
     file = directory / WEIGHTS
-    if not file.is_file():
+    if not is_there(file):
         return None
     check_inside(file)
     try:

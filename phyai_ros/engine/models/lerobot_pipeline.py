@@ -16,7 +16,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from phyai_ros.engine.files import check_inside, is_own_file, read_json, unreadable
+from phyai_ros.engine.files import (
+    check_inside,
+    is_own_file,
+    is_there,
+    read_json,
+    unreadable,
+)
 from phyai_ros.engine.models import lerobot_legacy
 from phyai_ros.engine.models.lerobot_features import Feature
 from phyai_ros.engine.types import PolicyError
@@ -60,7 +66,7 @@ def read_pipelines(
 ) -> tuple[Pipeline, Pipeline]:
     """In front of the model and behind it. Raises PolicyError."""
     pipelines = None
-    if not (directory / PREPROCESSOR).is_file():
+    if not is_there(directory / PREPROCESSOR):
         pipelines = _legacy_pipelines(directory, inputs, outputs)
     if pipelines is None:
         pipelines = _pipeline(directory, PREPROCESSOR), _pipeline(directory, POSTPROCESSOR)
@@ -118,7 +124,7 @@ def _step(file: Path, entry: Any) -> Step:
 
 
 def _statistics(file: Path, named_by: Path) -> dict[str, dict[str, np.ndarray]]:
-    if not file.is_file():
+    if not is_there(file):
         found = sorted(p.name for p in file.parent.glob("*.safetensors"))
         raise PolicyError(f"{file}: no such file (named by {named_by}); there are {found}")
     check_inside(file)

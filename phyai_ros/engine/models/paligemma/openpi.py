@@ -147,7 +147,11 @@ def _asset(checkpoint: Checkpoint, wanted: str | None) -> tuple[str, tuple[str, 
     """The asset id to use, and all there are."""
     folder = checkpoint.root / "assets"
     found = tuple(
-        sorted(p.parent.relative_to(folder).as_posix() for p in folder.rglob("norm_stats.json"))
+        sorted(
+            p.parent.relative_to(folder).as_posix()
+            for p in folder.rglob("*")  # which names links that lead to nothing, too
+            if p.name == "norm_stats.json"
+        )
     )
     if not found:
         raise PolicyError(f"{folder}: no <asset id>/norm_stats.json; the statistics are missing")
