@@ -24,7 +24,8 @@ Publishes cameras, joint states and the instruction with the quality of service 
 with, and the bag's time on /clock just before each message: run the nodes that listen with
 use_sim_time:=true. Commands, chunks and requests are published only when --topics names them, as a
 real arm that listens would move.
-exit status: 0 played, 1 the bag is damaged, 2 wrong usage, 130 Ctrl-C
+exit status: 0 played, 1 the bag turned out damaged while it was played, 2 wrong usage or a bag of
+which nothing can be read, 130 Ctrl-C
 """
 
 

@@ -17,6 +17,7 @@ from phyai_ros.bags.mcap_scan import MAGIC
 from phyai_ros.bags.reader import Bag, BagError
 from phyai_ros.bags.recorder import BagRecorder
 from phyai_ros.bags.writer import STORAGES, BagWriter
+from phyai_ros.tools import play, play_node
 
 TIME = 1_700_000_000 * SECOND
 storages = pytest.mark.parametrize("storage", sorted(STORAGES))
@@ -142,6 +143,34 @@ def test_bytes_that_are_no_bag_are_refused_by_name(tmp_path_factory, data, suffi
     path.write_bytes(data)
     with pytest.raises(BagError, match="bag"):
         texts(path)
+
+
+def test_play_ends_with_2_for_what_is_no_bag_and_with_1_for_damage_on_the_way(
+    tmp_path, monkeypatch, capsys
+):
+    junk = tmp_path / "junk.mcap"
+    junk.write_bytes(b"\x07" * 300)
+    assert play.main([str(junk)]) == 2
+    assert "junk.mcap: not an MCAP file" in capsys.readouterr().err
+    writer = BagWriter(tmp_path / "bag", "mcap")
+    writer.add_topic("/instruction", STRING)
+    writer.write("/instruction", TIME, serialised("go"))
+    writer.close()
+
+    class Damaged:
+        def __init__(self, *given, **options):
+            pass
+
+        def play(self, *given):
+            raise BagError("bag: damaged here")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(play_node, "Player", Damaged)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    assert play.main([str(tmp_path / "bag")]) == 1
+    assert "bag: damaged here" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_bag_is_refused_by_name(tmp_path):
