@@ -14,10 +14,13 @@ from phyai_ros.robots.mapping import Mapping as ValueMapping
 from phyai_ros.robots.numbers import FARTHEST
 from phyai_ros.robots.parts import Joint
 from phyai_ros.robots.robot import Robot
-from phyai_ros.robots.trained import FAR, LEAST, ranges, usual
+from phyai_ros.robots.trained import FAR, ranges, usual
 
 _HUNDRED = 105.0
 """What a number out of a hundred is at most, a little beyond the calibrated range."""
+_STOP = 0.05
+"""Share of its travel, though of no more than 1 rad or m, by which a joint may have been beyond its
+limits: a zero or a hard stop that two measured a little differently."""
 _SHIFTED = "correct its offset, scale or sign, or the column it is bound to"
 
 
@@ -64,14 +67,15 @@ def problems(joints: Sequence[Seen], key: str, source: str) -> list[str]:
     for seen in joints:
         unit, (first, last) = seen.joint.unit, seen.would
         if max(abs(first), abs(last)) > FARTHEST[unit]:
-            found = f"{seen.name!r} at {_range(seen.would)} {unit}"
+            found = f"{seen.name!r} at {between(seen.would)} {unit}"
             nowhere.setdefault(_way_out(seen), []).append(found)
-        elif key == "state" and not _near(seen, FAR):
+        elif not _meet(seen, seen.saw):
             lines.append(
-                f"{key}: {seen.name!r}: its limits {_range(seen.joint.position)} {unit} are "
-                f"{_range(seen.can)} to the checkpoint by {source}; "
-                f"training saw {_range(seen.saw)}, so wherever it stands no answer means anything: "
-                f"{_SHIFTED}"
+                f"{key}: {seen.name!r}: {source}: joints.{seen.name}.position: expected limits "
+                f"that reach where training saw it, {between(seen.saw)} to the checkpoint, found "
+                f"{between(seen.joint.position)} {unit}, which are {between(seen.can)} to it: the "
+                f"policy never was inside them and would drive the joint against one at once. "
+                f"Widen them, or {_SHIFTED}"
             )
     lines += [
         f"{key}: by {source} training saw {', '.join(found)}, and no joint is there: {way}"
@@ -87,25 +91,26 @@ def doubts(joints: Sequence[Seen], key: str) -> dict[str, str]:
         unit, travel = seen.joint.unit, seen.joint.position
         if seen.would[1] - seen.would[0] > FAR * (travel[1] - travel[0]):
             found[seen.name] = (
-                f"{key}: {seen.name}: training saw {_range(seen.mostly)}, which would be "
-                f"{_range(seen.would)} {unit}, and its limits are {_range(travel)}: "
+                f"{key}: {seen.name}: training saw {between(seen.mostly)}, which would be "
+                f"{between(seen.would)} {unit}, and its limits are {between(travel)}: "
                 f"{_way_out(seen)}"
             )
-        elif not _near(seen, 1.0):
+        elif not _meet(seen, seen.mostly):
             found[seen.name] = (
-                f"{key}: {seen.name}: its limits {_range(travel)} {unit} are {_range(seen.can)} "
-                f"to the checkpoint, and training saw {_range(seen.saw)}: it never is where it "
-                f"was in training. Is its offset, scale, sign or column another one?"
+                f"{key}: {seen.name}: its limits {between(travel)} {unit} are {between(seen.can)} "
+                f"to the checkpoint, and training saw it at {between(seen.mostly)} but for a few "
+                f"frames: the policy hardly was inside them. Widen them, or {_SHIFTED}"
             )
     return found
 
 
-def _near(seen: Seen, widths: float) -> bool:
-    """Whether the joint can come within so many widths of what training saw to it."""
+def _meet(seen: Seen, trained: tuple[float, float]) -> bool:
+    """Whether the joint can be where training saw it, in the checkpoint's unit. Limits may be
+    narrowed on purpose, so a part is enough; and a hard stop is not measured to the last digit."""
     travel = seen.joint.position[1] - seen.joint.position[0]
-    least = LEAST * (seen.can[1] - seen.can[0]) / travel
-    margin = widths * max(seen.saw[1] - seen.saw[0], least)
-    return seen.can[1] >= seen.saw[0] - margin and seen.can[0] <= seen.saw[1] + margin
+    in_one = (seen.can[1] - seen.can[0]) / travel
+    margin = _STOP * min(travel, 1.0) * in_one
+    return seen.can[1] >= trained[0] - margin and seen.can[0] <= trained[1] + margin
 
 
 def _way_out(seen: Seen) -> str:
@@ -137,5 +142,6 @@ def _ordered(ends: np.ndarray) -> tuple[float, float]:
     return float(ends.min()), float(ends.max())
 
 
-def _range(ends: tuple[float, float]) -> str:
+def between(ends: tuple[float, float]) -> str:
+    """A range, for messages."""
     return f"{ends[0]:g} to {ends[1]:g}"
