@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from phyai_ros.engine.types import Observation, PolicySpec
-from phyai_ros.robots import columns, travel
+from phyai_ros.robots import columns, offsets, travel
 from phyai_ros.robots.config_files import validate
 from phyai_ros.robots.errors import NumbersError, RobotError
 from phyai_ros.robots.mapping import Mapping as ValueMapping
@@ -86,21 +86,24 @@ class Binding:
 
     def _check_numbers(self) -> None:
         """What training saw, in this robot's units."""
-        made_absolute = [n for f in self.spec.action for n in [f.relative] * f.size]
-        absolute = [
-            None if off or name in self._relative else name
-            for name, off in zip(self._action, made_absolute, strict=True)
-        ]
         robot, spec = self.robot, self.spec
+        said = offsets.Said(robot, self._relative, self._where, self.config.relative is not None)
+        made_absolute = offsets.made_absolute(spec, self._action)
+        apart = self._relative | made_absolute.keys()
+        absolute = [None if name in apart else name for name in self._action]
         state = travel.compare(robot, self._state, self._state_maps, spec.state)
         action = travel.compare(robot, absolute, self._command_maps, spec.action)
-        wrong = travel.problems(state, "state", robot.source)
+        wrong = [f"{self._where}: {line}" for line in travel.problems(state, "state", robot.source)]
         if not wrong:  # which is of the same joints, mostly
-            wrong = travel.problems(action, "action", robot.source)
+            lines = travel.problems(action, "action", robot.source)
+            wrong = [f"{self._where}: {line}" for line in lines]
+        sent = offsets.compare(spec, self._action, self._command_maps, state)
+        wrong += offsets.problems(said, spec, made_absolute, sent)
         if wrong:
-            raise NumbersError("\n".join(f"{self._where}: {line}" for line in wrong))
+            raise NumbersError("\n".join(wrong))
         found = {**travel.doubts(action, "action"), **travel.doubts(state, "state")}
-        self.doubts = tuple(found.values())
+        unsaid = offsets.doubt(said, made_absolute, sent)
+        self.doubts = (*found.values(), *([unsaid] if unsaid else ()))
 
     def _maps(self, side: str) -> dict[str, ValueMapping]:
         maps = {}

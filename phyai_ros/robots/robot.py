@@ -35,8 +35,9 @@ class Robot(Strict):
     joint_prefixes: topic of them -> what is put before every joint's name that it brings, where
     two arms speak of themselves in the same words.
     joint_max_age: seconds. max_skew: seconds between two cameras' images of one frame.
-    actions: whether chunks of policies for this robot hold positions or, where neither the
-    checkpoint nor its model config says otherwise, offsets from the observed position.
+    actions: whether chunks of policies for this robot hold positions or, where its model config
+    does not say otherwise, offsets from the observed position. A checkpoint that makes them
+    absolute itself is refused where they are said to be offsets.
     gripper_output, further_outputs: for joints whose controllers are others than ``output``'s.
     conventions: by any name, joint mappings of policies that speak in other numbers than the
     joints' own; a model's config picks one.

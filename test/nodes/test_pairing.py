@@ -88,6 +88,19 @@ def test_a_checkpoint_of_the_users_is_checked_alike(tmp_path):
     assert "it is gr00t_n17; the models of that family: gr00t" in text
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("actions: relative", "actions: expected no joint whose column the checkpoint makes absol"),
+        ("joints: {elbow_joint: {position: [-1, 1]}}", "joints.elbow_joint.position: expected lim"),
+    ],
+)
+def test_what_would_drive_the_arm_to_its_limits_starts_nothing(tmp_path, change, said):
+    robot = tmp_path / "arm.yaml"
+    robot.write_text(f"extends: ur10e\n{change}\n")
+    assert f"{robot}: {said}" in refusal(model="gr00t", robot=str(robot))
+
+
 def test_a_model_file_that_means_to_fit_is_told_where_it_does_not(tmp_path):
     text = refusal(model=own(tmp_path, lambda text: re.sub("elbow_joint", "elbow", text, count=1)))
     assert "do not go together" in text

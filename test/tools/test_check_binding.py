@@ -62,7 +62,20 @@ def test_numbers_that_are_not_the_robots_are_said_and_where_a_model_was_named_or
     assert not row["passed"]
     assert "training saw 'elbow_joint' at 26.598" in row["note"]
     assert "correct its offset" in row["note"]
-    mine.write_text("extends: ur10e\njoints: {elbow_joint: {offset: 12}}\n")
+    mine.write_text("extends: ur10e\njoints: {elbow_joint: {position: [2.6, 2.7]}}\n")
     row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
     assert row["passed"]
     assert "; to be looked at: state: elbow_joint: its limits" in row["note"]
+
+
+def test_what_would_drive_the_arm_to_its_limits_is_refused(tmp_path):
+    """Both were ok: limits in which the policy never was, and a position that is added twice."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: ur10e\njoints: {elbow_joint: {position: [-1, 1]}}\n")
+    row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
+    assert not row["passed"]
+    assert "mine.yaml: joints.elbow_joint.position: expected limits that reach" in row["note"]
+    mine.write_text("extends: ur10e\nactions: relative\n")
+    row = robot_row(tmp_path, "--checkpoint", "gr00t_ur10e_small", "--robot", str(mine))
+    assert not row["passed"]
+    assert "mine.yaml: actions: expected no joint whose column" in row["note"]
