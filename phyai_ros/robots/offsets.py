@@ -125,9 +125,9 @@ class Compared:
         return self.tells and not _holds_zero(self.sent, self.near) and alike
 
     def offsets(self) -> bool:
-        """Whether what was sent is about zero and not where the joint was."""
+        """Whether what was sent is about zero and not where the joint was, where that tells."""
         reached = _ELSEWHERE * (self.was[1] - self.was[0])
-        return self.tells and _holds_zero(self.sent, 0.0) and self._common() <= reached
+        return _holds_zero(self.sent, 0.0) and self._common() <= reached
 
     def _common(self) -> float:
         return max(0.0, min(self.sent[1], self.was[1]) - max(self.sent[0], self.was[0]))

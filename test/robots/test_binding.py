@@ -367,6 +367,7 @@ def test_numbers_that_cannot_be_meant_are_refused_before_anything_runs(
         ("{scale: 57.29578, position: [-1, 1]}", (76.0, 155.0), False),
         ("{position: [0.3, 1.3]}", (0.27, 0.28), True),  # a stop that two measured differently
         ("{position: [0.3, 1.3]}", (0.2, 0.24), False),
+        ("{scale: 57.29578, position: [0.3, 1.3]}", (15.5, 16.0), True),
     ],
 )
 @pytest.mark.parametrize("side", ["state", "action"])

@@ -129,6 +129,19 @@ def test_offsets_that_are_said_to_be_are_bound_without_doubt(tmp_path):
     assert own.doubts == ()
 
 
+@pytest.mark.parametrize(
+    ("sent", "was"),
+    [
+        ((0.15, 0.25), (1.3, 2.7)),  # a leader that stands a little ahead of the arm
+        ((-0.1, 1.6), (0.2, 2.2)),  # a joint that only ever rises
+        ((0.05, 1.5), (0.05, 1.5)),  # so near zero that nothing tells
+    ],
+)
+def test_what_may_be_offsets_is_taken_at_its_word(tmp_path, sent, was):
+    action, state = ([*WAS[:2], ends, *WAS[3:]] for ends in (sent, was))
+    assert bind(robot(tmp_path), action, state, relative=["elbow_joint"]).doubts == ()
+
+
 def test_offsets_that_nothing_says_to_be_are_doubted(tmp_path):
     (found,) = bind(robot(tmp_path), OFFSETS).doubts
     assert "elbow_joint to -0.4 to 0.4 (it was at 1.3 to 2.7)" in found
@@ -143,6 +156,7 @@ def test_offsets_that_nothing_says_to_be_are_doubted(tmp_path):
         WAS,
         [(low - 0.1, high + 0.1) for low, high in WAS[:6]] + [WAS[6]],
         [(min(low, 0.0), max(high, 0.0)) for low, high in WAS],  # zeros at an episode's end
+        [(min(a + b, 0.0) / 2, max(a + b, 0.0) / 2) for a, b in WAS],  # half of where it was
         [*WAS[:2], (-0.1, 0.1), *WAS[3:]],  # one of four is a joint of its own
         [None] * 7,
     ],
