@@ -4,11 +4,10 @@ configuration, never by position alone: order is where arms get hurt."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from phyai_ros.engine.types import PolicySpec
-from phyai_ros.robots.errors import RobotError
+from phyai_ros.robots.errors import RobotError, like
 from phyai_ros.robots.model_config import ModelConfig
 from phyai_ros.robots.robot import Robot
 
@@ -36,11 +35,6 @@ def _last(key: str) -> str:
     return key.removesuffix(".pos").rsplit(".", 1)[-1].rsplit("/", 1)[-1]
 
 
-def _like(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" (do you mean {close[0]!r}?)" if close else ""
-
-
 def bind_cameras(
     robot: Robot, spec: PolicySpec, config: ModelConfig, wrong: Problems
 ) -> dict[str, str]:
@@ -52,7 +46,7 @@ def bind_cameras(
         if key not in keys:
             wrong.add(
                 f"{wrong.where}: cameras.{key}: the checkpoint {spec.checkpoint} has no such "
-                f"camera{_like(key, keys)}; it has {keys}"
+                f"camera{like(key, keys)}; it has {keys}"
             )
     bound: dict[str, str] = {}
     for key in keys:
@@ -64,7 +58,7 @@ def bind_cameras(
         elif key in given:
             wrong.add(
                 f"{wrong.where}: cameras.{key}: expected one of the roles {roles} of "
-                f"{robot.source}, found {role!r}{_like(role, roles)}"
+                f"{robot.source}, found {role!r}{like(role, roles)}"
             )
         elif key not in spec.optional_cameras:
             wrong.add(
@@ -146,7 +140,7 @@ def _check_joints(joints: Sequence[str], robot: Robot, key: str, wrong: Problems
         if name not in robot.joints:
             wrong.add(
                 f"{wrong.where}: {key}: expected joints of {robot.source}, {known}, "
-                f"found {name!r}{_like(name, known)}"
+                f"found {name!r}{like(name, known)}"
             )
         if joints.count(name) > 1:
             wrong.add(f"{wrong.where}: {key}: joint {name!r} is given {joints.count(name)} times")
@@ -185,18 +179,18 @@ def check_rest(robot: Robot, spec: PolicySpec, config: ModelConfig, wrong: Probl
         wrong.add(
             f"{wrong.where}: embodiment: expected one of {list(spec.embodiments)} of "
             f"{spec.checkpoint} (loaded as {spec.embodiment!r}), found {config.embodiment!r}"
-            f"{_like(config.embodiment, spec.embodiments)}"
+            f"{like(config.embodiment, spec.embodiments)}"
         )
     if config.convention is not None and config.convention not in robot.conventions:
         known = list(robot.conventions)
         wrong.add(
             f"{wrong.where}: convention: expected one of {robot.source}, {known}, "
-            f"found {config.convention!r}{_like(config.convention, known)}"
+            f"found {config.convention!r}{like(config.convention, known)}"
         )
     for key in ("mappings", "relative"):
         for name in getattr(config, key) or ():
             if name not in robot.joints:
                 wrong.add(
                     f"{wrong.where}: {key}: expected joints of {robot.source}, "
-                    f"{list(robot.joints)}, found {name!r}{_like(name, list(robot.joints))}"
+                    f"{list(robot.joints)}, found {name!r}{like(name, list(robot.joints))}"
                 )

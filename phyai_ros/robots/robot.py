@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from phyai_ros.control.guard import Limits
 from phyai_ros.robots import config_files, wiring
+from phyai_ros.robots.errors import like
 from phyai_ros.robots.mapping import JointMappings
 from phyai_ros.robots.numbers import Age, Positive, Skew
 from phyai_ros.robots.parts import (
@@ -79,23 +80,25 @@ class Robot(Strict):
             for link in chain.links:
                 if link.joint not in self.joints:
                     raise ValueError(
-                        f"{key}.links: expected joints of {list(self.joints)}, found {link.joint!r}"
+                        f"{key}.links: expected joints of {list(self.joints)}, found "
+                        f"{link.joint!r}{like(link.joint, self.joint_names, 'joints')}"
                     )
                 if self.joints[link.joint].unit != "rad":
                     raise ValueError(
                         f"{key}.links: expected joints that turn (unit: rad), found {link.joint!r}"
                     )
         for role, camera in self.cameras.items():
-            if camera.mount is not None and camera.mount.tool not in ("", *self.tools):
+            tool = "" if camera.mount is None else camera.mount.tool
+            if tool not in ("", *self.tools):
                 raise ValueError(
                     f"cameras.{role}.mount.tool: expected one of {list(self.tools)} or none, "
-                    f"found {camera.mount.tool!r}"
+                    f"found {tool!r}{like(tool, list(self.tools), 'tools')}"
                 )
         for topic in self.joint_prefixes:
             if topic not in self.joint_state_topics:
                 raise ValueError(
                     f"joint_prefixes: expected topics of {list(self.joint_state_topics)}, "
-                    f"found {topic!r}"
+                    f"found {topic!r}{like(topic, self.joint_state_topics, 'joint_state_topics')}"
                 )
         unsaid = set(self.joints) - {j for part in self.joint_parts.values() for j in part.values()}
         if unsaid:
@@ -105,7 +108,7 @@ class Robot(Strict):
                 if joint not in self.joints:
                     raise ValueError(
                         f"conventions.{name}: expected joints of {list(self.joints)}, "
-                        f"found {joint!r}"
+                        f"found {joint!r}{like(joint, self.joint_names, 'joints')}"
                     )
         if twice := _repeated([c.topic for c in self.cameras.values()]):
             raise ValueError(f"cameras: topics {twice} are given to two roles")
@@ -123,9 +126,10 @@ class Robot(Strict):
         if sorted(order) != sorted(self.joints):
             missing = [j for j in self.joints if j not in order]
             unknown = [j for j in order if j not in self.joints]
+            hints = "".join(like(j, missing, "joints") for j in unknown)
             raise ValueError(
                 f"output.joints: expected each of {list(self.joints)} once "
-                f"(missing {missing}, unknown {unknown})"
+                f"(missing {missing}, unknown {unknown}){hints}"
             )
 
     def _uses(self) -> Iterator[wiring.Use]:

@@ -439,3 +439,39 @@ def test_what_is_still_to_be_filled_in_is_one_line_and_the_rest_is_said_too(writ
     names = f"control_rate, {joint}.position.0, {joint}.position.1, {joint}.velocity"
     assert first.endswith(f"mine.yaml: 4 still FILL_IN: {names}")
     assert "max_skew" in second
+
+
+@pytest.mark.parametrize(
+    ("key", "uses"),
+    [
+        ("tools.gripper.chain.links", {}),
+        ("output.joints", {"output.joints": list(robots.load(UR10E).joints)}),
+        ("conventions.degrees", {"conventions": {"degrees": {"shoulder_pan_joint": {}}}}),
+    ],
+)
+def test_a_joint_that_is_misspelt_in_joints_is_told_where_it_is_used(write, key, uses):
+    """The chain was said to be wrong, which spells it as the arm does."""
+    joints = yaml.safe_load(UR10E.read_text())["joints"]
+    misspelt = {name.replace("shoulder_pan", "sholder_pan"): of for name, of in joints.items()}
+    chainless = {} if key.startswith("tools") else {"tools": {}, "cameras.wrist.mount": None}
+    with pytest.raises(RobotError) as caught:
+        robots.load(write({"joints": misspelt, **chainless, **uses}))
+    said = str(caught.value)
+    assert f"{key}: expected" in said
+    assert said.endswith("(do you mean 'sholder_pan_joint', or is that misspelt in joints?)"), said
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"cameras.wrist.mount.tool": "griper"}, "'gripper', or is that misspelt in tools?"),
+        (
+            {"joint_prefixes": {"/joint_state": "left_"}},
+            "'/joint_states', or is that misspelt in joint_state_topics?",
+        ),
+    ],
+)
+def test_what_is_near_to_a_name_that_is_none_is_said(write, changes, hint):
+    with pytest.raises(RobotError) as caught:
+        robots.load(write(changes))
+    assert str(caught.value).endswith(f"(do you mean {hint})"), str(caught.value)
