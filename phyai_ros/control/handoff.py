@@ -124,6 +124,11 @@ class Handoff:
         return self._standstill.off_course
 
     @property
+    def for_people(self) -> str:
+        """Why only a person may let the arm move again, no automatic reset; else empty."""
+        return self._standstill.for_people()
+
+    @property
     def execution_ticks(self) -> int:
         """Ticks executed of a chunk before the next takes over: as set, or chosen (auto)."""
         return self._horizon.ticks
@@ -158,10 +163,11 @@ class Handoff:
         self._standstill.fault, self.intake.broken = "", 0
         self._begin_epoch(now, "reset: waiting for a fresh chunk")
 
-    def fail(self, reason: str) -> None:
-        """Fault: decelerate, stand and take no chunk until ``reset``."""
+    def fail(self, reason: str, *, of_policy: bool = False) -> None:
+        """Fault: decelerate, stand and take no chunk until ``reset``. of_policy: its chunks are the
+        cause alone."""
         self._abandon(reason, Drop.FAULT)
-        self._standstill.fault = reason
+        self._standstill.fault, self._standstill.of_policy = reason, of_policy
 
     def let_go(self) -> None:
         """Stop commanding at once, so that others may move the arm: the next command starts from
@@ -202,7 +208,8 @@ class Handoff:
             intake.accept(chunk, self.epoch, self._standstill.barred())
         finally:
             if intake.broken >= self.config.fault_after_broken and not self._standstill.fault:
-                self.fail(f"{intake.broken} unusable chunks in a row, last: {intake.last_drop}")
+                reason = f"{intake.broken} unusable chunks in a row, last: {intake.last_drop}"
+                self.fail(reason, of_policy=True)
 
     # -- the tick ----------------------------------------------------------------------------
 
@@ -290,7 +297,7 @@ class Handoff:
         positions, moved = self._motion.brake(why.releasing, wall)
         why.reason += moved
         if not why.fault and (overdue := why.starvation.fault(wall)):
-            self.fail(overdue)
+            self.fail(overdue, of_policy=True)
         state = why.state(tick, commanding=positions is not None, resting=self.guard.standing)
         if why.fault and self.guard.standing:
             # Nothing is published in a fault, so the arm may be moved by hand: after the reset the

@@ -12,14 +12,15 @@ class Standstill:
     """Held, failed, starved, or nothing asked of it yet.
 
     reason: for people. held: until somebody resumes. fault: why, until a reset; empty without one.
-    off_course: why the arm is held because it did not go where it was sent. releasing: it is let go
-    of once it stands.
+    of_policy: the fault says that chunks did not come, or none that may be used, and nothing of the
+    arm. off_course: why the arm is held because it did not go where it was sent. releasing: it is
+    let go of once it stands.
     """
 
     def __init__(self, fault_after: float) -> None:
         self.reason = "no chunk yet"
         self.held = False
-        self.fault = ""
+        self.fault, self.of_policy = "", False
         self.off_course = ""
         self.releasing = False
         self.starvation = Starvation(fault_after)
@@ -35,6 +36,13 @@ class Standstill:
         """A row moves the arm."""
         self.starvation.end()
         self.releasing = False
+
+    def for_people(self) -> str:
+        """Why only a person may let the arm move again: its cause does not end with an episode, and
+        somebody has to look at the arm. Empty where there is nothing of this kind."""
+        if self.fault and not self.of_policy:
+            return f"FAULT: {self.fault}"
+        return self.off_course
 
     def barred(self) -> tuple[Drop, str] | None:
         """Why no chunk may come in, None when one may."""

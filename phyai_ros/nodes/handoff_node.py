@@ -49,7 +49,7 @@ LONGEST_STOP = 1.5
 
 
 class HandoffNode(lifecycle.ManagedNode):
-    """See the module. Services: ``~/hold``, ``~/resume``, ``~/reset``."""
+    """See the module. Services: ``~/hold``, ``~/resume``, ``~/reset``, ``~/episode``."""
 
     PARAMETERS = PARAMETERS
 

@@ -1,5 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""handoff_node's services: ``~/hold``, ``~/resume``, ``~/reset``."""
+"""handoff_node's services: ``~/hold``, ``~/resume``, ``~/reset`` for people, ``~/episode`` for who
+draws a simulator's episodes."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
@@ -20,7 +21,8 @@ PATIENCE = 1.0
 
 class HandoffServices:
     """Each is done by the control thread and answered with the state and epoch that came of it.
-    What was answered with no does not happen later; a hold does, as soon as it can.
+    What was answered with no does not happen later; a hold does, as soon as it can. ``~/episode``:
+    false when one ends, true when the next begins; no where a person has to look at the arm first.
 
     running: whether there is a control thread; without one a call is refused, for it would else
     happen at the next activation. on_reset: called before each reset, on the executor's thread.
@@ -43,8 +45,15 @@ class HandoffServices:
         def hold(now: float) -> None:
             holds.hold(HELD)
 
+        def end_episode(now: float) -> str:
+            return holds.end_episode()
+
+        def episode(request: Any, response: Any) -> Any:
+            return self._answer(response, holds.begin_episode if request.data else end_episode)
+
         works = {"hold": hold, "resume": holds.resume, "reset": holds.reset}
         self._services = [self._serve(name, work) for name, work in works.items()]
+        self._services.append(node.create_service(SetBool, "~/episode", episode))
 
     def _serve(self, name: str, work: Callable[[float], None]) -> Any:
         def answer(request: Any, response: Any) -> Any:
@@ -58,13 +67,17 @@ class HandoffServices:
 
         return self._node.create_service(Trigger, f"~/{name}", answer)
 
-    def _answer(self, response: Any, work: Callable[[float], None], *, late: bool) -> Any:
+    def _answer(
+        self, response: Any, work: Callable[[float], str | None], *, late: bool = False
+    ) -> Any:
+        """work: why it was not done, for people; nothing where it was."""
         begun, done, ticked = threading.Lock(), threading.Event(), threading.Event()
+        refused: list[str | None] = []
 
         def action(now: float) -> None:
             if not begun.acquire(blocking=False):
                 return  # refused meanwhile: nobody expects it any more
-            work(now)
+            refused.append(work(now))
             self._loop.after_tick(ticked.set)
             done.set()
 
@@ -75,6 +88,9 @@ class HandoffServices:
         if not done.wait(timeout=PATIENCE) and (late or begun.acquire(blocking=False)):
             then = "it holds as soon as it does" if late else "nothing was done"
             response.message = f"the control loop has not run for {PATIENCE:g} s: {then}"
+            return response
+        if refused[0]:
+            response.message = refused[0]
             return response
         # What came of it shows with the tick: at once, but for a robot that runs slowly.
         ticked.wait(timeout=max(3.0 * self._handoff.config.period, 0.2))

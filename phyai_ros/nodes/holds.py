@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Who holds the arm: a person, by service, the robot, by what it says of itself, and the handoff,
-when the arm did not go where it was sent."""
+"""Who holds the arm: a person, by service, the robot, by what it says of itself, the handoff, when
+the arm did not go where it was sent, and who draws a simulator's next episode."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from phyai_ros.control.handoff import Handoff
 from phyai_ros.nodes.outputs import Output
 
 HELD = "held by service"
-"""The reason of a person's hold, for people and for who must not lift it."""
+"""The reason of a person's hold, for people."""
+BETWEEN = "between two episodes"
+"""The reason of the hold while a simulator draws its next episode."""
 
 
 class Holds:
-    """The arm moves again when nobody holds it any more; the handoff's hold, only a person lifts.
-    Every call comes from the control thread.
+    """The arm moves again when nobody holds it any more; the handoff's hold, only a person lifts,
+    and theirs. Every call comes from the control thread.
 
     blocked: why the robot takes no commands, for people; empty while it does. owes: the robot was
     let go of while it was not known where it is: call ``settle`` when it is.
@@ -25,7 +27,7 @@ class Holds:
         self.blocked, self.owes = "", False
         self._handoff = handoff
         self._output = output
-        self._asked = False
+        self._asked = self._between = False
         self._stands = False
 
     def hold(self, reason: str) -> None:
@@ -33,16 +35,39 @@ class Holds:
         self._handoff.hold(self.blocked or reason)
 
     def resume(self, now: float) -> None:
-        self._asked = False
+        self._asked = self._between = False
         self._handoff.resume(now)
         if self.blocked:
             self._hold_free()
 
     def reset(self, now: float) -> None:
-        self._asked = False
+        self._asked = self._between = False
         self._handoff.reset(now)
         if self.blocked:
             self._hold_free()
+
+    def end_episode(self) -> str:
+        """Hold until ``begin_episode``. Nobody looks at the arm for it, so it is not done where a
+        person has to first: why, for people; empty when it is done."""
+        why = self._for_people()
+        if not why:
+            self._between = True
+            self._handoff.hold(self.blocked or BETWEEN)
+        return why
+
+    def begin_episode(self, now: float) -> str:
+        """``reset`` without a person, as ``end_episode``: a hold or a fault that has come since and
+        is not the policy's alone stays."""
+        why = self._for_people()
+        if not why:
+            self.reset(now)
+        return why
+
+    def _for_people(self) -> str:
+        if why := self._handoff.for_people:
+            way = "reset" if why.startswith("FAULT") else "resume"
+            return f"{why}; only a person lifts it: handoff_node/{way}"
+        return f"{HELD}, until handoff_node/resume" if self._asked else ""
 
     def block(self, reason: str, measured: np.ndarray | None, *, stands: bool = True) -> None:
         """The robot takes no commands: send none, so that it may be moved by hand meanwhile. The
@@ -70,8 +95,8 @@ class Holds:
         """Leave the hold of a deactivation; all others go on."""
         if self.blocked:
             self._hold_free()
-        elif self._asked or self._handoff.off_course:
-            self._handoff.hold(self._handoff.off_course or HELD)
+        elif self._asked or self._between or self._handoff.off_course:
+            self._handoff.hold(self._handoff.off_course or (HELD if self._asked else BETWEEN))
         else:
             self._handoff.resume(now)
 

@@ -105,7 +105,7 @@ def _handoff_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:
     sent = {*outputs, "/phyai/request", "/phyai/handoff_state"}
     heard = {*_joints(robot), *_states(robot), "/instruction"}
     heard |= {"/phyai/chunk", "/phyai/policy_handoff", *outputs}
-    return sent, heard, ("hold", "resume", "reset")
+    return sent, heard, ("hold", "resume", "reset", "episode")
 
 
 def _overlay_node(robot: Robot) -> tuple[set[str], set[str], tuple[str, ...]]:

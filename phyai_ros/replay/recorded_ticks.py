@@ -12,6 +12,7 @@ from phyai_ros.control.chunk import Chunk, ChunkRefused
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.motion import LEFT_ALONE
 from phyai_ros.control.states import Request, State
+from phyai_ros.nodes.holds import BETWEEN, HELD
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.replay.as_recorded import request_of
 from phyai_ros.replay.events import (
@@ -27,7 +28,7 @@ from phyai_ros.replay.result import Collector
 from phyai_ros.replay.self_paced import JOINT_STATE_MAX_AGE
 from phyai_ros.replay.session import Session
 
-_HELD = ("held by service", "node deactivated")
+_HELD = (HELD, BETWEEN, "node deactivated")
 """Reasons of a live standstill that only somebody outside can have asked for."""
 
 

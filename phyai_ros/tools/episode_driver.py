@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from std_msgs.msg import String
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 
-from phyai_ros.control.states import State
 from phyai_ros.nodes import qos
-from phyai_ros.nodes.holds import HELD
 from phyai_ros.tools.recorder import Recorder
 from phyai_ros.tools.recording import ACTING, Episode, Frame
 
@@ -25,11 +23,12 @@ _SERVICE = 15.0  # s, a service that is not there (yet)
 
 
 class DriverError(RuntimeError):
-    """A service that is gone or refuses; the text says which."""
+    """A service that is gone or does not answer, or a simulator that refuses; the text says so."""
 
 
 class EpisodeDriver:
-    """hold -> simulator's reset -> instruction -> handoff's reset; the recorder's episodes.
+    """The handoff holds -> simulator's reset -> instruction -> the handoff's own reset; the
+    recorder's episodes. No person takes part in it, so the handoff says whether it may.
 
     spin(seconds): runs the node's executor that long or until something came. stopped: why the
     run is over, if it is; a service of a node that is gone is then not waited for.
@@ -44,11 +43,13 @@ class EpisodeDriver:
     ) -> None:
         self._recorder = recorder
         self._spin_only, self._stopped = spin, stopped
-        self._hold = node.create_client(Trigger, "handoff_node/hold")
-        self._release = node.create_client(Trigger, "handoff_node/reset")
+        self._episode = node.create_client(SetBool, "handoff_node/episode")
         self._redraw = node.create_client(Trigger, "sim_node/reset")
         self._instruction = node.create_publisher(String, "instruction", qos.instruction())
         self._said = ""
+        self._before = 0
+        self._drawn: dict[str, Any] | None = None  # of an episode that has not begun yet
+        self._taken: dict[str, Any] | None = None  # of one that somebody else has drawn
         self._events: list[dict[str, Any]] = []
         recorder.on_episode = self._events.append
 
@@ -56,14 +57,6 @@ class EpisodeDriver:
     def current(self) -> Episode | None:
         episodes = self._recorder.recording.episodes
         return episodes[-1] if episodes and episodes[-1].end is None else None
-
-    @property
-    def held(self) -> bool:
-        """Whether a person holds the arm, asked between two episodes: the driver's own hold begins
-        and ends within ``next``, whose reset would lift theirs too."""
-        ticks = self._recorder.recording.ticks
-        holding = bool(ticks) and ticks[-1].state is State.HOLDING
-        return holding and self._recorder.reason.startswith(HELD)
 
     @property
     def announced(self) -> bool:
@@ -80,15 +73,21 @@ class EpisodeDriver:
         self._begin(event)
 
     def finished(self) -> bool:
-        """Whether the current episode has ended; its outcome and frames are then in the
-        recording."""
+        """Whether the current episode has ended; its outcome and frames are then in the recording.
+        One in which somebody else has reset the simulator ends without an outcome, and what they
+        have drawn is the next: two that drew against each other would never see an end."""
         episode = self.current
         if episode is None:
             return True
         for event in self._events:
-            if event["event"] == "end" and event["seed"] == episode.about["seed"]:
-                episode.about = _about(event)
+            if event["seed"] == episode.about["seed"]:
+                if event["event"] == "end":
+                    episode.about = _about(event)
+                    episode.end = self._recorder.now()
+            elif event["event"] == "start" and episode.end is None:
                 episode.end = self._recorder.now()
+                self._recorder.recording.redrawn += 1
+                self._taken = event
         if episode.end is None:
             return False
         self._events.clear()
@@ -98,21 +97,43 @@ class EpisodeDriver:
             episode.frames = thin(frames)
         return True
 
-    def next(self) -> None:
-        """Starts the next episode. Raises DriverError."""
-        self._call(self._hold)
-        before = self._epoch()  # the simulator may tell the handoff its new task itself
-        event = json.loads(self._call(self._redraw))
+    def next(self) -> str:
+        """Starts the next episode; call it again where it cannot begin yet: why, for people. Raises
+        DriverError."""
+        if self._drawn is None:
+            if why := self._ask(begins=False):
+                return why
+            taken, self._taken = self._taken, None
+            self._drawn = self._tell(taken or self._draw())
+        if why := self._ask(begins=True):
+            return why
+        event, self._drawn = self._drawn, None
+        self._begin(event)
+        return ""
+
+    def _draw(self) -> dict[str, Any]:
+        self._before = self._epoch()  # the simulator may tell the handoff its new task itself
+        answer = self._call(self._redraw, Trigger.Request())
+        if not answer.success:
+            raise DriverError(f"service {self._redraw.srv_name} refused: {answer.message}")
+        event: dict[str, Any] = json.loads(answer.message)
+        return event
+
+    def _tell(self, event: dict[str, Any]) -> dict[str, Any]:
         text = str(event["instruction"])
         if text != self._said:
             # The handoff must know the new task before it is released, or the first chunk
             # might still be for the old one; a new instruction raises its epoch.
             self._say(text)
             end = time.monotonic() + 1.0
-            while self._epoch() == before and time.monotonic() < end:
+            while self._epoch() == self._before and time.monotonic() < end:
                 self._spin(0.05)
-        self._call(self._release)
-        self._begin(event)
+        return event
+
+    def _ask(self, *, begins: bool) -> str:
+        """Why the handoff may not end or begin an episode; empty where it has."""
+        answer = self._call(self._episode, SetBool.Request(data=begins))
+        return "" if answer.success else str(answer.message)
 
     def _begin(self, event: dict[str, Any]) -> None:
         recorder = self._recorder
@@ -137,23 +158,20 @@ class EpisodeDriver:
             raise DriverError(reason)
         self._spin_only(seconds)
 
-    def _call(self, client: Any) -> str:
+    def _call(self, client: Any, request: Any) -> Any:
         end = time.monotonic() + _SERVICE
         while not client.service_is_ready():
             if time.monotonic() > end:
                 raise DriverError(f"service {client.srv_name} is not there: is its node running?")
             self._spin(0.05)
-        future = client.call_async(Trigger.Request())
+        future = client.call_async(request)
         end = time.monotonic() + _ANSWER
         while not future.done():
             if time.monotonic() > end:
                 client.remove_pending_request(future)
                 raise DriverError(f"service {client.srv_name} did not answer in {_ANSWER:g} s")
             self._spin(0.05)
-        answer = future.result()
-        if not answer.success:
-            raise DriverError(f"service {client.srv_name} refused: {answer.message}")
-        return str(answer.message)
+        return future.result()
 
 
 def _about(event: dict[str, Any]) -> dict[str, object]:

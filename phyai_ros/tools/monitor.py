@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from phyai_ros.control.words import counted
 from phyai_ros.nodes import diagnostics
 from phyai_ros.nodes.outlets import Way
 from phyai_ros.nodes.participant import Participant
@@ -31,7 +32,8 @@ STARTUP = 120.0
 
 WRITTEN = ("report.json", "timeline.png", "filmstrip.png")
 
-_HELD = "the arm is held by service: the next episode begins after handoff_node/resume or /reset"
+FINISH = 60.0
+"""Seconds beyond the duration for an episode under way: it has 10 s of the simulator's time."""
 
 PATIENCE = 15.0
 """After so many seconds without a command it is said what is missing, also without a terminal."""
@@ -43,7 +45,8 @@ class Run:
 
     duration: s from the first command on, None: until stopped or ``episodes`` are done; a run in
     which no command came in ``startup`` s ends too. An episode
-    that is under way at the end is finished: cutting it off would bias the success rate.
+    that is under way at the end is finished: cutting it off would bias the success rate. One that
+    has not ended FINISH s later never will.
     cameras: role -> topic. ways: where the commands go.
     about: goes into the report's head (model, robot, ...).
     """
@@ -69,8 +72,8 @@ def run(
     cause: Callable[[], str] = lambda: "",
     console: Console | None = None,
 ) -> int:
-    """Watch until the end; exit status 0, or 1 when no command ever came, the run broke off or a
-    process crashed in it, although it was started again.
+    """Watch until the end; exit status 0, or 1 when no command ever came, the run broke off, its
+    last episode did not end or a process crashed in it, although it was started again.
 
     stopped: asked often; a reason (a process that ended, Ctrl-C) ends the run with a report of
     what there is. KeyboardInterrupt does the same. ended: called when nothing more is watched,
@@ -95,6 +98,11 @@ def run(
     recording.cause = cause()
     recording.crashes += crashes()
     recording.problems += incidents.problems(recording)
+    if recording.redrawn:
+        recording.problems.append(
+            f"somebody else has reset the simulator in {counted(recording.redrawn, 'episode')}, "
+            "without an outcome then"
+        )
     if recording.shared:
         topics = ", ".join(recording.shared)
         recording.problems.append(
@@ -220,13 +228,14 @@ class _Watch:
                 done = len(self.recorder.recording.episodes)
                 if self._enough(passed, done):
                     return None
-                if self._driver.held:
-                    self._progress.note(_HELD)
-                else:
-                    try:
-                        self._driver.next()
-                    except DriverError as error:
-                        return str(error)
+                try:
+                    if why := self._driver.next():
+                        self._progress.note(f"the next episode does not begin: {why}")
+                        self._spin(0.4)
+                except DriverError as error:
+                    return str(error)
+            elif self._what.duration is not None and passed >= self._what.duration + FINISH:
+                return f"the last episode has not ended {FINISH:g} s after the duration: cut off"
             self._spin(0.1)
         return reason
 

@@ -70,7 +70,8 @@ class Frame:
 
 @dataclass
 class Episode:
-    """start: the executor was released; end: its outcome came. Times in s; None: not (yet)."""
+    """start: the executor was released; end: its outcome came, or the simulator was reset in it.
+    Times in s; None: not (yet)."""
 
     about: dict[str, object]
     start: float
@@ -104,7 +105,8 @@ class Recording:
     them). ways: the outputs. diagnostics: newest values by status name. real_time: factors of the
     simulator, once a second. problems: for people. shared: command topics on
     which somebody else published too. crashes: oldest first. cause: what the process
-    said that ended the run. ran: s from the first command to the end, None: none came."""
+    said that ended the run. redrawn: episodes in which somebody else has reset the simulator. ran:
+    s from the first command to the end, None: none came."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)
@@ -118,6 +120,7 @@ class Recording:
     shared: tuple[str, ...] = ()
     crashes: list[Crash] = field(default_factory=list)
     cause: str = ""
+    redrawn: int = 0
     ran: float | None = None
     ways: tuple[Way, ...] = ()
 

@@ -29,7 +29,9 @@ def build(recording: Recording, about: Mapping[str, Any]) -> dict[str, Any]:
     ticks = recording.ticks
     acting = [t for t in ticks if t.state in ACTING]
     report: dict[str, Any] = dict(about)
-    report["episodes"] = [{**e.about, "finished": e.end is not None} for e in recording.episodes]
+    report["episodes"] = [
+        {**e.about, "finished": e.success is not None} for e in recording.episodes
+    ]
     report["success"] = success(recording)
     report["duration"] = ticks[-1].time - ticks[0].time if ticks else 0.0
     report["ran"] = recording.ran

@@ -149,6 +149,7 @@ def test_starvation_faults_after_the_limit_and_reset_leaves_it():
     run = rig(line, delay=lambda n: 2 if n < 5 else None, fault_after=1.0).run(120)
     assert run.commands[-1].state is State.FAULT
     assert "no chunk for 1." in run.commands[-1].reason
+    assert run.handoff.for_people == "", "it is the policy's alone"
     assert run.commands[-1].positions is None
     assert run.handoff.request(run.now) is None
     run.handoff.reset(run.now)
@@ -269,6 +270,7 @@ def test_ten_unusable_chunks_in_a_row_fault():
     run = rig(delay=lambda n: 1, edit=nan, fault_after_broken=10).run(60)
     assert run.commands[-1].state is State.FAULT
     assert "10 unusable chunks in a row" in run.commands[-1].reason
+    assert run.handoff.for_people == "", "it is the policy's alone"
     assert "row 3, joint b" in run.commands[-1].reason
     assert len(run.refusals) == 10
 

@@ -1,5 +1,5 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""What ``~/hold``, ``~/resume`` and ``~/reset`` answer, on a virtual clock."""
+"""What ``~/hold``, ``~/resume``, ``~/reset`` and ``~/episode`` answer, on a virtual clock."""
 
 import threading
 from types import SimpleNamespace
@@ -61,11 +61,11 @@ class Cell:
             self.loop.tick()
             self.now += PERIOD
 
-    def call(self, name):
+    def call(self, name, request=None):
         response = SimpleNamespace(success=False, message="")
 
         def ask():
-            self.services[name](None, response)
+            self.services[name](request, response)
             self.answered.set()
 
         asking = threading.Thread(target=ask)
@@ -132,3 +132,20 @@ def test_where_nobody_ticks_the_answer_is_no():
     response = cell.call("hold")
     assert not response.success
     assert "is the node active?" in response.message
+
+
+def test_an_episode_is_ended_and_begun_where_nobody_has_to_look_first():
+    cell = Cell()
+    ends, begins = SimpleNamespace(data=False), SimpleNamespace(data=True)
+    assert cell.call("episode", ends).message == f"HOLDING, epoch {cell.handoff.epoch}"
+    assert cell.call("episode", begins).success
+    cell.run(3)
+    assert cell.handoff.state.name == "EXECUTING"
+    cell.handoff.fail("/other sends commands too")
+    for request in (ends, begins):
+        epoch, answer = cell.handoff.epoch, cell.call("episode", request)
+        assert not answer.success
+        assert answer.message.startswith("FAULT: /other sends commands too; only a person")
+        assert (cell.handoff.state.name, cell.handoff.epoch) == ("FAULT", epoch)
+    assert cell.call("reset").success
+    assert cell.handoff.state.name != "FAULT"

@@ -120,6 +120,70 @@ def test_a_robot_that_takes_no_commands_is_named_also_after_a_deactivation(arm):
     assert arm.handoff.tick(arm.now + arm.period, arm.measured).reason == "the robot is paused"
 
 
+def test_an_episode_ends_in_a_hold_and_the_next_begins_with_a_reset(arm):
+    arm.run(0.3)
+    assert arm.holds.end_episode() == ""
+    assert arm.run(1.0)[-1] is State.HOLDING
+    arm.handoff.hold("node deactivated")
+    arm.holds.activated(arm.now)
+    assert set(arm.run(0.3)) == {State.HOLDING}, "the next episode is not drawn yet"
+    assert arm.holds.begin_episode(arm.now) == ""
+    assert State.EXECUTING in arm.run(0.5)
+
+
+def of_policy(arm):
+    arm.handoff.fail("starved", of_policy=True)
+
+
+def two_masters(arm):
+    arm.handoff.fail("/other sends commands too")
+
+
+def unusable_then_two_masters(arm):
+    of_policy(arm)
+    two_masters(arm)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [
+        (of_policy, ""),
+        (two_masters, "FAULT: /other sends commands too; only a person lifts it: handoff_node/res"),
+        (unusable_then_two_masters, "FAULT: /other sends commands too; only a person"),
+        (found_off, "only a person lifts it: handoff_node/resume"),
+        (lambda arm: arm.holds.hold("held by service"), "held by service, until"),
+    ],
+)
+def test_no_episode_lifts_what_a_person_has_to_look_at(arm, happens, says, late):
+    """A simulator's next episode reset the fault of two masters again and again, and the hold of an
+    arm that was stuck. late: it comes while the next episode is being drawn."""
+    arm.run(0.3)
+    if not late:
+        happens(arm)
+        standing = arm.run(0.5)[-1]
+        assert standing in (State.FAULT, State.HOLDING)
+        why = arm.holds.end_episode()
+        assert says in why
+        assert bool(why) is bool(says)
+    else:
+        if happens is found_off:
+            found_off(arm)
+        else:
+            assert arm.holds.end_episode() == ""
+            arm.run(0.2)
+            happens(arm)
+        arm.run(0.5)
+    why = arm.holds.begin_episode(arm.now)
+    assert says in why
+    states = arm.run(0.5)
+    assert (State.EXECUTING in states) is not bool(says)
+    if not says:
+        return
+    arm.holds.reset(arm.now)
+    assert State.EXECUTING in arm.run(0.5), "a person may"
+
+
 class Storing(Silent):
     """A controller that goes on with what it has in store, unless told where the arm stands."""
 

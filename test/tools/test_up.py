@@ -103,7 +103,8 @@ def test_a_persons_hold_outlasts_the_episode(tmp_path, watcher):
     with start(tmp_path, *RUN) as run:
         watcher.wait_until_executing(run)
         watcher.call(run, "handoff_node/hold")
-        watcher.wait_for(run, lambda s: "next episode begins after" in run.text(), "the episode")
+        told = "next episode does not begin: held by service"
+        watcher.wait_for(run, lambda s: told in run.text(), "the episode")
         heard = len(watcher.states)
         watcher.wait_for(run, lambda s: len(watcher.states) > heard + 40, "two seconds of states")
         assert {s.state for s in watcher.states[heard:]} == {HandoffState.HOLDING}
