@@ -26,6 +26,7 @@ from phyai_ros.control.requests import Requests
 from phyai_ros.control.stall import StallDetector
 from phyai_ros.control.standstill import Standstill
 from phyai_ros.control.states import Command, Counters, Request, State
+from phyai_ros.control.told import jumped
 from phyai_ros.control.tracking import TrackingWatch
 from phyai_ros.control.workspace import Workspace
 
@@ -184,7 +185,7 @@ class Handoff:
     def clock_jumped(self, now: float, seconds: float) -> None:
         """Before a tick, by who has a better clock to tell: no tick is missed by it."""
         self.axis.rest()
-        self._clock_jumped(now, seconds)
+        self._clock_jumped(now, jumped(seconds, by_steady=True))
 
     def pause(self) -> None:
         """No ticks for a while, on purpose: lets go of the arm, and the time until the next tick is
@@ -225,7 +226,7 @@ class Handoff:
         if self._epoch_start is None:
             self._epoch_start = now
         if step.jumped:
-            self._clock_jumped(now, step.jumped)
+            self._clock_jumped(now, jumped(step.jumped, by_steady=False))
         self.progress.advance(step.tick)
         if step.missed and self.config.plays_on:
             self._motion.played_on(step.tick - step.missed, step.tick)
@@ -330,10 +331,10 @@ class Handoff:
         self._standstill.reason = reason
         self.requests.forget()
 
-    def _clock_jumped(self, now: float, seconds: float) -> None:
+    def _clock_jumped(self, now: float, reason: str) -> None:
         """What was seen before is of another time."""
         self.counters.clock_jumps += 1
-        self._begin_epoch(now, f"the clock jumped by {seconds:.3f} s")
+        self._begin_epoch(now, reason)
 
     def _begin_epoch(self, now: float, reason: str) -> None:
         self.epoch += 1

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+OFF_COURSE = "stopped, pushed, or not listening? Resume when it may move"
+"""In the reason of an arm that is held because it did not go where it was sent."""
 ASTRAY = 0.5
 """Share of its tolerance by which another joint of an arm that is off is off as well."""
 
@@ -90,7 +92,7 @@ class TrackingWatch:
         return (
             f"{self._names[worst]} is {outside[worst]:.3g} {unit} from all commands of the last "
             f"{len(span)} ticks, for {self._off} ticks (limit {self._tolerance[worst]:g} {unit}): "
-            f"stopped, pushed, or not listening? Resume when it may move"
+            f"{OFF_COURSE}"
         )
 
     def clear(self) -> None:

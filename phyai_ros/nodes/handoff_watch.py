@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
+from phyai_ros.control.told import way_out
 from phyai_ros.nodes.diagnostics import EdgeLog
 from phyai_ros.nodes.handoff_sink import HandoffSink
 from phyai_ros.nodes.joint_buffer import JointBuffer
@@ -19,6 +20,8 @@ from phyai_ros.nodes.streams import Stream
 ACTING = (State.EXECUTING, State.RAMPING)
 STANDSTILL = "standstill"
 """What is over and was no fault."""
+TROUBLE = "trouble"
+"""What is over and was none, but people are warned of."""
 _KINDS = {
     State.FAULT: "fault",
     State.STARVED: "starved",
@@ -63,7 +66,7 @@ class HandoffWatch:
         self._dry_run = dry_run
         self._timeouts = 0
         self._refusals = {what: Refusals(log, what) for what in ("chunk", "joint state")}
-        self._passed = {kind: Lingering() for kind in _KINDS.values()}
+        self._passed = {k: Lingering() for k in (*_KINDS.values(), TROUBLE)}
         self.restart()
 
     def restart(self) -> None:
@@ -109,7 +112,7 @@ class HandoffWatch:
             return False
         *passed, newest = [changes.popleft() for _ in range(len(changes))]
         for kind, trouble in self._passed.items():
-            over = [change for change in passed if _KINDS.get(change[0]) == kind]
+            over = [change for change in passed if _kind(*change) == kind]
             if over and over[-1] != newest:
                 trouble.set(f"lately {self._log_state(*over[-1])}")
                 trouble.set(None)
@@ -117,7 +120,7 @@ class HandoffWatch:
         return True
 
     def _log_state(self, state: State, reason: str) -> str | None:
-        asked = state in (State.WAITING, State.HOLDING) and not self._handoff.starved
+        asked = _kind(state, reason) == STANDSTILL and not self._handoff.starved
         text = None if state in ACTING else f"{state.name}: {reason}"
         self._log.set("handoff", text, expected=asked)
         return text
@@ -144,3 +147,9 @@ class HandoffWatch:
         silent = now - self._ticked[1] > longest
         self.standstill = "no tick: the node's clock stands still, nothing is sent" * silent
         self._log.set("control timer", self.standstill or None)
+
+
+def _kind(state: State, reason: str) -> str | None:
+    """Of a state in which the arm stands or comes to rest."""
+    kind = _KINDS.get(state)
+    return TROUBLE if kind == STANDSTILL and way_out(state, reason) else kind

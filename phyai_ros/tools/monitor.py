@@ -73,7 +73,8 @@ def run(
     console: Console | None = None,
 ) -> int:
     """Watch until the end; exit status 0, or 1 when no command ever came, the run broke off, its
-    last episode did not end or a process crashed in it, although it was started again.
+    last episode did not end, a process crashed in it, although it was started again, or the arm
+    was left to a person: in a fault, or held off its commands.
 
     stopped: asked often; a reason (a process that ended, Ctrl-C) ends the run with a report of
     what there is. KeyboardInterrupt does the same. ended: called when nothing more is watched,
@@ -109,7 +110,8 @@ def run(
             f"somebody else published on {topics} too: two masters make the arm jump, and the "
             "numbers are of both; give each system its own ROS_DOMAIN_ID"
         )
-    if (recording.crashes or recording.shared) and status == 0:
+    unclean = recording.crashes or recording.shared or incidents.left_standing(recording)
+    if unclean and status == 0:
         status = 1
     return status if write(what, recording, console) else status or 1
 

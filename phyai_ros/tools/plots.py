@@ -32,6 +32,7 @@ STATE_COLOURS = {
     State.HOLDING: "#9db2c7",
     State.FAULT: "#7d1d1d",
 }
+NO_TICK = "#ffffff"
 STAGE_COLOURS = {
     "wait": "#7d8894",
     "preprocess": "#9ecae1",
@@ -148,17 +149,20 @@ def _commands(
 
 
 def _states(axis: Axes, recording: Recording, start: float, end: float) -> None:
-    seen = []
-    for a, b, state in spans([(t.time, t.state) for t in recording.ticks]):
+    seen: list[State | None] = []
+    for a, b, state in spans(states(recording)):
         left, right = max(a, start), min(b, end)
         if right > left:
-            axis.axvspan(left - start, right - start, color=STATE_COLOURS[state], lw=0)
+            colour = NO_TICK if state is None else STATE_COLOURS[state]
+            axis.axvspan(left - start, right - start, color=colour, lw=0)
             seen.append(state)
+    known = [(STATE_COLOURS[s], s.name.lower(), "none") for s in State if s in seen]
+    known += [(NO_TICK, "no tick", "#7d8894")] * (None in seen)
     axis.set_yticks([])
     axis.set_ylabel("state", rotation=0, ha="right", va="center")
     axis.grid(visible=False)
     axis.legend(
-        handles=[Patch(color=STATE_COLOURS[s], label=s.name.lower()) for s in State if s in seen],
+        handles=[Patch(facecolor=c, label=name, edgecolor=edge) for c, name, edge in known],
         loc="center left",
         bbox_to_anchor=(1.005, 0.5),
         handlelength=1.0,
@@ -169,9 +173,19 @@ def _states(axis: Axes, recording: Recording, start: float, end: float) -> None:
     )
 
 
-def spans(samples: Sequence[tuple[float, State]]) -> list[tuple[float, float, State]]:
-    """(time, state) of every tick -> (from, to, state) of every stretch of one state."""
-    result: list[tuple[float, float, State]] = []
+def states(recording: Recording) -> list[tuple[float, State | None]]:
+    """(time, state) of every tick, and None from where there were no ticks."""
+    samples: list[tuple[float, State | None]] = [(t.time, t.state) for t in recording.ticks]
+    for number, time in reversed(incidents.silences(recording)):
+        samples.insert(number + 1, (time, None))
+    return samples
+
+
+def spans(
+    samples: Sequence[tuple[float, State | None]],
+) -> list[tuple[float, float, State | None]]:
+    """-> (from, to, state) of every stretch of one state."""
+    result: list[tuple[float, float, State | None]] = []
     for i, (time, state) in enumerate(samples):
         until = samples[i + 1][0] if i + 1 < len(samples) else time
         if result and result[-1][2] is state:
@@ -219,16 +233,21 @@ def _inference(axis: Axes, chunks: Sequence[ChunkSeen], start: float, end: float
 
 def _queue(axis: Axes, recording: Recording, start: float, end: float) -> None:
     """Rows left, and the age of the observation behind the action."""
-    ticks = [t for t in recording.ticks if start <= t.time <= end]
-    times = np.array([t.time for t in ticks]) - start
-    acting = np.array([t.state in ACTING for t in ticks])
-    left = np.where(acting, [t.remaining for t in ticks], 0)
+    times = np.array([t.time for t in recording.ticks]) - start
+    acting = np.array([t.state in ACTING for t in recording.ticks])
+    left = np.where(acting, [t.remaining for t in recording.ticks], 0)
+    values = np.where(acting, [1e3 * t.action_age for t in recording.ticks], np.nan)
+    silences = incidents.silences(recording)
+    places = [number + 1 for number, _ in silences]
+    times = np.insert(times, places, [time - start for _, time in silences])
+    left, values = np.insert(left, places, 0), np.insert(values, places, np.nan)
+    inside = (times >= 0) & (times <= end - start)
+    times, left, values = times[inside], left[inside], values[inside]
     axis.fill_between(times, left, step="post", color="#57b894", alpha=0.25, lw=0)
     axis.step(times, left, where="post", color="#2f8f6b", lw=1.4)
     axis.set_ylabel("rows left", color="#2f8f6b")
     axis.set_ylim(0, None)
     age = axis.twinx()
-    values = np.where(acting, [1e3 * t.action_age for t in ticks], np.nan)
     age.plot(times, values, color="#e4812a", lw=1.2)
     age.set_ylabel("action age, ms", color="#c46a17")
     age.set_ylim(0, None)

@@ -15,6 +15,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import Image
 from std_msgs.msg import String
 
+from phyai_ros.control.states import State
 from phyai_ros.msg import ActionChunk, HandoffState
 from phyai_ros.nodes import cdr, images, qos
 from phyai_ros.nodes.clock import RosSeconds
@@ -22,7 +23,7 @@ from phyai_ros.nodes.message_info import informed, sent
 from phyai_ros.nodes.message_types import message_class
 from phyai_ros.nodes.outlets import Way
 from phyai_ros.nodes.rivals import HEARD
-from phyai_ros.tools import recorded
+from phyai_ros.tools import incidents, recorded
 from phyai_ros.tools.recording import Frame, Recording
 
 FRAME_EVERY = 0.1
@@ -52,8 +53,7 @@ class Recorder:
         self.statuses: dict[str, str] = {}
         """Newest message of every diagnostic status, for people."""
         self.levels: dict[str, int] = {}
-        self.reason = ""
-        """Of the newest tick's state."""
+        self._newest: tuple[int, str] | None = None
         self._shared_since: float | None = None
         clock = node.get_clock()
         self.now = RosSeconds(clock)
@@ -82,8 +82,10 @@ class Recorder:
         return frames
 
     def _on_state(self, m: HandoffState, info: Mapping[str, int]) -> None:
-        self.recording.ticks.append(recorded.tick(m, sent(info)))
-        self.reason = m.reason
+        self.recording.ticks.append(recorded.tick(m, at := sent(info)))
+        if (m.state, m.reason) != self._newest:
+            self._newest = m.state, m.reason
+            incidents.stands(self.recording, at, State(m.state), m.reason)
 
     def _on_chunk(self, m: ActionChunk, info: Mapping[str, int]) -> None:
         # Simulated time has no publication time; then the moment of arrival has to do.

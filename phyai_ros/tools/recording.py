@@ -100,13 +100,25 @@ class Crash:
 
 
 @dataclass
+class Standstill:
+    """One that people are warned of. start, until: s, wall clock, as ``Tick.sent``; None: to the
+    end. way_out: in words."""
+
+    start: float
+    state: State
+    reason: str
+    way_out: str
+    until: float | None = None
+
+
+@dataclass
 class Recording:
     """commands: by output, messages as (sent s, wall clock; rows as nodes.outlets.Outlet takes
     them). ways: the outputs. diagnostics: newest values by status name. real_time: factors of the
     simulator, once a second. problems: for people. shared: command topics on
     which somebody else published too. crashes: oldest first. cause: what the process
     said that ended the run. redrawn: episodes in which somebody else has reset the simulator. ran:
-    s from the first command to the end, None: none came."""
+    s from the first command to the end, None: none came. standstills: oldest first."""
 
     joint_names: tuple[str, ...] = ()
     ticks: list[Tick] = field(default_factory=list)
@@ -121,6 +133,7 @@ class Recording:
     crashes: list[Crash] = field(default_factory=list)
     cause: str = ""
     redrawn: int = 0
+    standstills: list[Standstill] = field(default_factory=list)
     ran: float | None = None
     ways: tuple[Way, ...] = ()
 

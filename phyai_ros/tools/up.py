@@ -55,8 +55,8 @@ examples:
 
 A run in which no command comes within 120 s ends, with status 1.
 exit status: 0 done; 1 a process failed, or crashed and was started again (the run was not clean),
-no command came, the last episode did not end, or another system runs in this ROS domain;
-2 wrong usage; 130 Ctrl-C; 143 terminated
+no command came, the last episode did not end, the arm was in a fault or held off its commands at
+the end, or another system runs in this ROS domain; 2 wrong usage; 130 Ctrl-C; 143 terminated
 
 arguments:
 """

@@ -303,6 +303,7 @@ def test_a_clock_jump_begins_a_new_epoch_from_a_standing_arm(jump):
     assert command.tick == tick + 1
     assert command.state is State.HOLDING
     assert "clock jumped" in command.reason
+    assert ("the control timer stood" in command.reason) is (jump > 0), "nothing tells which"
     assert run.handoff.epoch == epoch + 1
     assert run.handoff.counters.clock_jumps == 1
     run.run(60)

@@ -12,6 +12,7 @@ from phyai_ros.control.chunk import Chunk
 from phyai_ros.control.guard import Limits
 from phyai_ros.control.handoff import Handoff, HandoffConfig
 from phyai_ros.control.states import State
+from phyai_ros.control.tracking import OFF_COURSE
 from phyai_ros.nodes import lingering
 from phyai_ros.nodes.control_loop import ControlLoop
 from phyai_ros.nodes.diagnostics import ERROR, OK, WARN, EdgeLog
@@ -34,7 +35,8 @@ class Cell:
         self.sink = HandoffSink(self, self.handoff, fine)
         self.sink.request = self.request
         self.loop = ControlLoop(self.handoff, self.sink, lambda: self.now, lambda: self.measured)
-        log = EdgeLog(SimpleNamespace(info=self.say, warning=self.say, error=self.say))
+        self.warned = []
+        log = EdgeLog(SimpleNamespace(info=self.say, warning=self.warn, error=self.warn))
         self.watch = HandoffWatch(
             log, self.handoff, self.sink, fine, fine, fine, lambda: 1.0, lambda: None, dry_run=False
         )
@@ -42,6 +44,10 @@ class Cell:
 
     def say(self, line):
         self.lines.append(line)
+
+    def warn(self, line):
+        self.warned.append(line)
+        self.say(line)
 
     def create_publisher(self, *_):
         return SimpleNamespace(publish=lambda message: None)
@@ -113,6 +119,35 @@ def test_a_standstill_that_is_no_fault_is_told_and_no_warning(cell):
     status = cell.status()
     assert status.level == OK
     assert "lately HOLDING: new instruction" in status.message
+    assert cell.warned == []
+
+
+def off_course(cell):
+    trouble = f"a is 0.783 rad from all commands of the last 8 ticks: {OFF_COURSE}"
+    cell.handoff.hold(trouble)
+    cell.run(3)
+    return f"HOLDING: {trouble}"
+
+
+def stood(cell):
+    cell.now += 1.5
+    cell.run(1)
+    return ": the control timer stood for 1.500 s, or the clock jumped"
+
+
+@pytest.mark.parametrize("happens", [off_course, stood])
+@pytest.mark.parametrize("over", [False, True])
+def test_an_arm_that_stands_and_nobody_asked_for_it_is_a_warning(cell, happens, over):
+    """Both were a line for the record alone: ``up`` shows warnings."""
+    text = happens(cell)
+    if over:
+        cell.handoff.resume(cell.now)
+        cell.run(3)
+        assert cell.handoff.state is State.EXECUTING
+    status = cell.status()
+    assert status.level == WARN
+    assert text in status.message
+    assert text in "\n".join(cell.warned)
 
 
 def test_a_chunk_that_was_refused_while_the_arm_went_on_is_told(cell):
