@@ -85,7 +85,9 @@ def _standing(recording: Recording, kind: Sequence[Standstill]) -> str:
     when = f"at {first.start - begin:.1f} s of the run, for {lasted:.1f} s"
     if len(kind) > 1:
         when = f"{len(kind)} times, first {when} in all"
-    if last.until is None:
+    if recording.shared:
+        when = "said by one of the handoffs that speak here"  # in turns: nothing is to be counted
+    elif last.until is None:
         when += ", to the end of the run"
     return f"{first.state.name}: {first.reason} ({when}); {first.way_out}"
 

@@ -181,6 +181,9 @@ def test_a_standstill_that_was_not_asked_for_is_a_problem_with_its_way_out(
     incidents.stands(recording, 1009.0, State.EXECUTING, "executing")
     (line,) = incidents.problems(recording)
     assert "(2 times, first at 4.0 s of the run, for 3.0 s in all); " in line
+    recording.shared = ("/commands",)
+    (line,) = incidents.problems(recording)
+    assert "(said by one of the handoffs that speak here); " in line, "it was said 162 times"
 
 
 @pytest.mark.parametrize(
