@@ -1,6 +1,6 @@
 # Copyright 2026 the phyai_ros authors. SPDX-License-Identifier: Apache-2.0
-"""Which standstills people are warned of, by state and reason: the others were asked for, or are a
-policy's that thinks, and starving is counted."""
+"""What standstills say of themselves, and of which people are warned, by state and reason: the
+others were asked for, or are a policy's that thinks, and starving is counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from phyai_ros.control.motion import STOPPED_SHORT
 from phyai_ros.control.states import State
 from phyai_ros.control.tracking import OFF_COURSE
 
+HELD = "held by service"
+"""The reason of a person's hold."""
+BETWEEN = "between two episodes"
+"""The reason of the hold while a simulator draws its next episode."""
 CLOCK_JUMPED = "the clock jumped"
 """In the reason of a standstill after ticks that were missing, or a clock that was set."""
 RESET = "`phyai-ros handoff reset` when its cause is mended"

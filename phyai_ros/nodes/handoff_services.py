@@ -12,8 +12,9 @@ from std_srvs.srv import SetBool, Trigger
 
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.states import State
+from phyai_ros.control.told import HELD
 from phyai_ros.nodes.control_loop import ControlLoop
-from phyai_ros.nodes.holds import HELD, Holds
+from phyai_ros.nodes.holds import Holds
 
 PATIENCE = 1.0
 """Seconds that the control thread may take to do what was asked."""

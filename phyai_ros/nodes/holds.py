@@ -7,12 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from phyai_ros.control.handoff import Handoff
+from phyai_ros.control.told import BETWEEN, HELD
 from phyai_ros.nodes.outputs import Output
-
-HELD = "held by service"
-"""The reason of a person's hold, for people."""
-BETWEEN = "between two episodes"
-"""The reason of the hold while a simulator draws its next episode."""
 
 
 class Holds:

@@ -12,7 +12,7 @@ from phyai_ros.control.chunk import Chunk, ChunkRefused
 from phyai_ros.control.handoff import Handoff
 from phyai_ros.control.motion import LEFT_ALONE
 from phyai_ros.control.states import Request, State
-from phyai_ros.nodes.holds import BETWEEN, HELD
+from phyai_ros.control.told import BETWEEN, HELD
 from phyai_ros.nodes.joint_buffer import JointBuffer
 from phyai_ros.replay.as_recorded import request_of
 from phyai_ros.replay.events import (
